@@ -58,12 +58,12 @@ class ModelCall:
     ) -> None:
         """`check_time` raises when the step was abandoned."""
         self._call, self._on_text, self._check_time = call, on_text, check_time
-        self._model = model or call.engine.completer
+        self._model = model
         self._until = time.monotonic() + timeout_s
 
-    @property
-    def is_configured(self) -> bool:
-        return self._model is not None
+    def find_model(self) -> tuple[Completer, LLMConfig] | None:
+        """The model of the task, or the configured one, which is opened only when a step needs it."""
+        return self._model or self._call.engine.completer
 
     def ask(self, messages: Sequence[Message], max_tokens: int, temperature: float | None = None) -> str:
         """The answer as text, which is streamed."""
@@ -111,9 +111,10 @@ class ModelCall:
         tools: Sequence[Tool] = (),
     ) -> Completion:
         """Ask within the time of the step and the tenant's budget, and record the cost."""
-        if self._model is None:
+        found = self.find_model()
+        if found is None:
             raise Invalid(NO_MODEL)
-        completer, wanted = self._model
+        completer, wanted = found
         self._check_time()
         left = self._until - time.monotonic()
         if left <= 0:

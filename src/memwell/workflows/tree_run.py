@@ -228,7 +228,7 @@ def _ask_model(step: PromptCall, context: StepContext) -> Output:
 def _extract_insights(step: Insight, context: StepContext) -> Output:
     """By a language model, or by rules if there is none."""
     text = context.input if step.content is None else step.content
-    if not context.model.is_configured:
+    if context.model.find_model() is None:
         turn = Turn("input", "user", "The user", text, context.now.date(), known=False, note=True)
         wanted = _FACT_KINDS.get(step.extract)
         statements = [one.text for one in extract([turn]) if wanted is None or one.kind in wanted]
@@ -260,21 +260,14 @@ def _retrieve(step: Retrieval, context: StepContext) -> Output:
         )
         return _search_bank(search, context)
     query = context.input if step.query is None else step.query
-    common: dict[str, Any] = {"query": query, "limit": step.top_n, "filter": step.filter}
     owner = search_memory.flow if step.flow else search_memory.user
-    name = {"flow": step.flow} if step.flow else {"user": step.user}
-    found = owner.run(context.call, owner.request(**name, **common))
-    shown = [
-        (
-            reading.EntryView(hit.id, hit.content, hit.created_at, 0, hit.role, hit.metadata),
-            hit.score,
-            f"memory:{hit.id}",
-        )
-        for hit in found
-    ]
+    name: dict[str, Any] = {"flow": step.flow} if step.flow else {"user": step.user}
+    found = owner.run(context.call, owner.request(**name, query=query, limit=step.top_n, filter=step.filter))
+    views = [reading.EntryView(hit.id, hit.content, hit.created_at, 0, hit.role, hit.metadata) for hit in found]
     if step.content_type in ("text/plain", "text/html"):
-        return Output(reading.render_entries([one for one, _, _ in shown], step.content_type) or "", step.content_type)
-    return Output(reading.encode_json(reading.matches_to_json(shown)), JSON)
+        return Output(reading.render_entries(views, step.content_type) or "", step.content_type)
+    matches = [(view, hit.score, f"memory:{hit.id}") for view, hit in zip(views, found, strict=True)]
+    return Output(reading.encode_json(reading.matches_to_json(matches)), JSON)
 
 
 def _render_text(step: Text, context: StepContext) -> Output:
