@@ -60,7 +60,7 @@ class PostgresStore:
         self.on_due = on_due
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
-        return self._in(tenant, work, must_exist=True)
+        return self._read_snapshot(tenant, work, must_exist=True)
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         session, group = self._group(tenant)
@@ -138,9 +138,9 @@ class PostgresStore:
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         """Search the rows: a client cannot look into the server's files."""
-        found = self._in(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
-        held = {bytes(row[0]) for row in found}
-        return [needle for needle in needles if needle in held]
+        rows = self._read_snapshot(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
+        found = {bytes(row[0]) for row in rows}
+        return [needle for needle in needles if needle in found]
 
     def tend(self, tenant: str) -> dict[str, int]:
         return graph.tend(self, tenant)
@@ -160,12 +160,12 @@ class PostgresStore:
     def empty(self, db: Connection, tenant: str) -> None:
         """Delete every row of a tenant."""
         db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
-        for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for whoever is writing
+        for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for a writer
             db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # noqa: S608 -- our own names
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    def _in(self, tenant: str, work: Callable[[Tx], T], *, must_exist: bool = False) -> T:
+    def _read_snapshot(self, tenant: str, work: Callable[[Tx], T], *, must_exist: bool = False) -> T:
         """Run work on a snapshot of a tenant."""
 
         def run(connection: Connection) -> T:
