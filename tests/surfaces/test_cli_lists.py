@@ -8,7 +8,9 @@ import pytest
 from rich.text import Text
 from typer.testing import CliRunner
 
+from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
+from memwell.surfaces.cli.printers import PRINTERS
 
 from ..engines import Memory, located
 
@@ -107,3 +109,10 @@ def test_apps_are_a_table(filled: Path, columns: int | None) -> None:
 def test_nothing_is_said_to_be_nothing(tmp_path: Path, command: tuple[str, ...]) -> None:
     (line,) = listed(tmp_path, *command)
     assert line.startswith("No ")
+
+
+def test_printers_are_named_after_responses() -> None:
+    """The table has names instead of types. Each means one response, and so do those that decide about an exit code."""
+    names = [response.__name__ for response in {operation.response for operation in OPERATIONS.values()}]
+    for name in (*PRINTERS, "Run", "Executed", "Breaking"):
+        assert names.count(name) == 1, name

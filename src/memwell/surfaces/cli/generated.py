@@ -221,31 +221,29 @@ def _to_command_field(operation: Operation, field: FieldInfo, hint: Any) -> Comm
     advice = "" if field.name == operation.carries else field_advice(operation.request, field.name)
     clearing = CLEARING if field.default is UNSET and field.name != operation.carries else ""
     text = " ".join(filter(None, (advice, HELP.get(parse), clearing)))
-    argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
-    if field.name in list_positional(operation):
-        parameter = (
-            _keyword(field.name, Annotated[kind, argument])
-            if field.required
-            else _keyword(field.name, Annotated[kind | None, argument], None)
-        )
-        return CommandField(field.name, (parameter,), parse, None, choices)
-    if field.name == _find_main_field(operation):
-        # Neither parameter is required by itself: `_resolve_main_field` checks that one of them is given.
-        argument.help = f"{text} Required, here or as {name}."
-        option = typer.Option(names, help=f"The same as {field.name.upper()}.", metavar=metavar, show_default=False)
-        both = (
-            _keyword(field.name + ARGUMENT_SUFFIX, Annotated[kind | None, argument], None),
-            _keyword(field.name, Annotated[kind | None, option], None),
-        )
-        return CommandField(field.name, both, parse, None, choices)
-    kind = list[kind] if parse in REPEATABLE else kind
-    default = None if parse is not None or field.default in (NODEFAULT, UNSET, "") else field.default
-    option = typer.Option(names, help=text, metavar=metavar, show_default=default is not None)
-    if field.required and not (operation.carries and field.name == "filename"):
-        parameter = _keyword(field.name, Annotated[kind, option])
-    else:
-        parameter = _keyword(field.name, Annotated[kind | None, option], default)
-    return CommandField(field.name, (parameter,), parse, default, choices)
+    is_argument, is_main = field.name in list_positional(operation), field.name == _find_main_field(operation)
+    # Neither parameter of the main field is required by itself: `_resolve_main_field` checks that one of them is given.
+    required = field.required and not is_main and not (operation.carries and field.name == "filename")
+    is_plain = parse is None and field.default not in (NODEFAULT, UNSET, "")
+    default = field.default if is_plain and not is_argument else None
+    parameters = []
+    if is_argument or is_main:
+        about = f"{text} Required, here or as {name}." if is_main else text
+        argument = typer.Argument(help=about, metavar=field.name.upper(), show_default=False)
+        suffix = ARGUMENT_SUFFIX if is_main else ""
+        parameters.append(_build_parameter(field.name + suffix, kind, argument, required, None))
+    if not is_argument:
+        about = f"The same as {field.name.upper()}." if is_main else text
+        kind = list[kind] if parse in REPEATABLE and not is_main else kind
+        option = typer.Option(names, help=about, metavar=metavar, show_default=default is not None)
+        parameters.append(_build_parameter(field.name, kind, option, required, default))
+    return CommandField(field.name, tuple(parameters), parse, default, choices)
+
+
+def _build_parameter(name: str, kind: Any, declared: Any, required: bool, default: Any) -> inspect.Parameter:
+    if required:
+        return _keyword(name, Annotated[kind, declared])
+    return _keyword(name, Annotated[kind | None, declared], default)
 
 
 def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ from .output import Json, console, count_noun, format_time, print_answer, report
 from .target import Profile, Target
 
 if TYPE_CHECKING:
-    from ...backup import Made, Manifest, Restored
+    from ...backup import Manifest, Restored
     from ...storage.copier import CopyableStore
     from ...storage.port import Store
 
@@ -71,19 +72,18 @@ def backup(
             manifest = backups.check(check)
             others = list_strangers(check, manifest)
             answer = {**_summarize(check, manifest), "others": others}
-            return print_answer(answer, as_json, lambda: _print_verified(check, manifest, others))
-        _require_local(source)
+            made_at = format_time(manifest.created_at)
+            title = f"{check} is complete: made {made_at} by version {manifest.memwell}."
+            last = f"Not part of it: {', '.join(others)[:500]}" if others else ""
+            return print_answer(answer, as_json, lambda: _print_manifest(Text(title), manifest, last))
+        home, tenants = _resolve_local(source, tenant)
         with _progress(as_json) as progress:
             made = backups.back_up(
-                source.config().home,
-                target,
-                tenants=_choose_tenants(source, tenant),
-                erasures_only=erasures_only,
-                keep=keep,
-                progress=progress,
+                home, target, tenants=tenants, erasures_only=erasures_only, keep=keep, progress=progress
             )
         answer = {**_summarize(made.path, made.manifest), "removed": made.removed}
-        print_answer(answer, as_json, lambda: _print_backup(made))
+        title, last = str(made.path), f"Removed: {', '.join(made.removed)}." if made.removed else ""
+        print_answer(answer, as_json, lambda: _print_manifest(Text(title, style="bold"), made.manifest, last))
     if any(one.lost for one in made.manifest.tenants):
         raise typer.Exit(INCOMPLETE)
     return None
@@ -110,14 +110,9 @@ def restore(
 
     target: Target = context.obj
     with report_errors(), _progress(as_json) as progress:
-        _require_local(target)
+        home, tenants = _resolve_local(target, tenant)
         restored = backups.restore(
-            source,
-            target.config().home,
-            tenants=_choose_tenants(target, tenant),
-            replace=replace,
-            erasures=erasures or (),
-            progress=progress,
+            source, home, tenants=tenants, replace=replace, erasures=erasures or (), progress=progress
         )
         answer = {
             "tenants": [one._asdict() for one in restored.tenants],
@@ -130,16 +125,13 @@ def restore(
         raise typer.Exit(INCOMPLETE)
 
 
-def _choose_tenants(target: Target, tenants: list[str] | None) -> list[str]:
-    """`--tenant` may stand before the command as well."""
-    return tenants or ([] if target.tenant is None else [target.tenant])
-
-
-def _require_local(target: Target) -> None:
+def _resolve_local(target: Target, tenants: list[str] | None) -> tuple[str, list[str]]:
+    """Return the data to work on, and the tenants; `--tenant` may stand before the command as well."""
     if target.server_url:
         raise Invalid(
             f"This works on the data itself, not through {target.server_url}: run it where the data is, with --home."
         )
+    return target.config().home, tenants or ([] if target.tenant is None else [target.tenant])
 
 
 @contextmanager
@@ -159,23 +151,9 @@ def _summarize(path: Path, manifest: Manifest) -> dict[str, Any]:
     return {"path": str(path.absolute()), "bytes": sum(one["size"] for one in files), "files": len(files), **plain}
 
 
-def _print_backup(made: Made) -> None:
-    console().print(Text(str(made.path), style="bold"))
-    _print_manifest(made.manifest)
-    if made.removed:
-        console().print(f"Removed: {', '.join(made.removed)}.")
-
-
-def _print_verified(path: Path, manifest: Manifest, others: list[str]) -> None:
-    made_at = format_time(manifest.created_at)
-    console().print(f"{path} is complete: made {made_at} by version {manifest.memwell}.")
-    _print_manifest(manifest)
-    if others:
-        console().print(Text(f"Not part of it: {', '.join(others)[:500]}"))
-
-
-def _print_manifest(manifest: Manifest) -> None:
+def _print_manifest(title: Text, manifest: Manifest, last: str) -> None:
     out = console()
+    out.print(title)
     for one in manifest.tenants:
         content = f"{one.entries:,} entries, {one.files:,} files, " if manifest.kind == "whole" else ""
         out.print(f"{one.tenant}: {content}{one.erasures:,} erasures.")
@@ -184,6 +162,8 @@ def _print_manifest(manifest: Manifest) -> None:
             out.print(Text(f"  {len(one.lost)} files are missing or damaged in the data: {names}", style="red"))
     size = sum(file.size for file in manifest.files)
     out.print(f"{len(manifest.files):,} files, {size / 1e6:,.1f} MB, verified.")
+    if last:
+        out.print(Text(last))
 
 
 def _print_restored(restored: Restored, home: str) -> None:
@@ -367,9 +347,9 @@ def _check_tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
 
 
 def _check_jobs(backlog: Iterable[tuple[str, int]]) -> Finding:
-    counts = {"dead": 0, "ready": 0}
+    counts: Counter[str] = Counter()
     for state, count in backlog:
-        counts[state] = counts.get(state, 0) + count
+        counts[state] += count
     if counts["dead"]:
         advice = "`memwell job list --state dead` lists them, `memwell job retry ID` runs one again"
         return Finding("jobs", "warning", f"{counts['dead']} failed for good: {advice}")

@@ -112,9 +112,7 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        principal = await self._server.principal(headers)
-        if not principal.may("reader"):
-            raise Forbidden
+        principal = await _authenticate(self._server, headers)
         if len(self._server.bridges) >= MAX_STREAMS:
             raise Unavailable("Too many streams are open.")
         frames = self._frames(headers, principal, _parse_event_id(headers), dict(Request(scope).query_params))
@@ -292,9 +290,7 @@ class RunStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        principal = await self._server.principal(headers)
-        if not principal.may("reader"):
-            raise Forbidden
+        principal = await _authenticate(self._server, headers)
         after = _parse_event_id(headers) or 0
         if self._open >= MAX_STREAMS:
             raise Unavailable(f"There are {MAX_STREAMS} streams of runs open: try again when one has ended.")
@@ -322,6 +318,13 @@ class RunStream:
                 found = await subscriber.next(after, WAIT_S)
         except MemwellError:
             return  # the key was revoked meanwhile
+
+
+async def _authenticate(server: Server, headers: dict[bytes, bytes]) -> Principal:
+    principal = await server.principal(headers)
+    if not principal.may("reader"):
+        raise Forbidden
+    return principal
 
 
 def _to_response(frames: AsyncIterator[bytes]) -> StreamingResponse:
