@@ -26,6 +26,7 @@ from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings, upkeep
 from memwell.search import words as analyse
 from memwell.search.columns import build_view
+from memwell.search.query import ScopePart
 from memwell.storage.port import search_state
 from memwell.testing import FrozenClock
 
@@ -658,7 +659,9 @@ def test_a_filter_asked_on_an_older_snapshot_spoils_no_later_answer(home: Path) 
             thread.join()
             (block,) = engine.recall.indexes._indexes.values()
             query = Query("entry", (), filter=parse({"n": {"$gte": 0}}))
-            build_view(tx, block, None, query, engine.clock.now(), search_state(tx))
+            build_view(
+                tx, block, ScopePart(True, block.scope_id, None, "en"), query, engine.clock.now(), search_state(tx)
+            )
 
         engine.store.read("default", old_reader)
         assert len(flow.search("entry")) == 2

@@ -19,6 +19,7 @@ from ..model.collection import TRUST
 from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_matches, look_up
 from ..storage.port import State, Tx, encode_numbers
 from .index import Array, Column, Index
+from .query import ScopePart
 
 PIECE = 5000
 MAX_PATHS = 32
@@ -170,6 +171,7 @@ class View:
     """The entries of an index as one search sees them: arrays that stay as they are, whatever is added meanwhile."""
 
     index: Index
+    part: ScopePart
     state: State
     layout: Column
     """The column of the index that assigned its parts to entries when the view was made."""
@@ -202,7 +204,7 @@ class View:
         return len(self.docid)
 
 
-def build_view(tx: Tx, index: Index, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
+def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, state: State) -> View:
     """View an index under the conditions of a query, as far as the transaction's snapshot reaches.
 
     Time does not run backwards: what has expired once stays out.
@@ -212,8 +214,8 @@ def build_view(tx: Tx, index: Index, kinds: tuple[str, ...] | None, query: Query
         index.clock = max(index.clock, now)
         here = index.alive.values[:count] & (index.expires_at.values[:count] > index.clock)
         allowed = here
-        if kinds is not None:
-            codes = [index.kinds.codes[kind] for kind in kinds if kind in index.kinds.codes]
+        if part.kinds is not None:
+            codes = [index.kinds.codes[kind] for kind in part.kinds if kind in index.kinds.codes]
             allowed = allowed & np.isin(index.kind.values[:count], codes)
         if query.after is not None:
             allowed = allowed & (index.occurred_at.values[:count] >= query.after)
@@ -234,6 +236,7 @@ def build_view(tx: Tx, index: Index, kinds: tuple[str, ...] | None, query: Query
         parts = index.vectors.size if whole else int(index.first_part.values[count])
         return View(
             index=index,
+            part=part,
             state=state,
             here=here,
             allowed=allowed,

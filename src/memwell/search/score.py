@@ -22,7 +22,7 @@ from .columns import View
 from .embeddings import EmbeddingModel
 from .index import NOBODY, Array
 from .nearest import LocalSimilarities, RemoteSimilarities, Scores, Similarities, find_best
-from .query import Days, ScopePart
+from .query import Days
 
 CANDIDATES = 160
 EXACT_CANDIDATES = 32
@@ -111,15 +111,14 @@ class ScoredView:
 
 def score_views(
     tx: Tx,
-    spans: Sequence[ScopePart],
     views: Sequence[View],
     question: ParsedQuery,
     model: EmbeddingModel | None,
     also: int | None = None,
 ) -> list[ScoredView]:
     """The candidates of every view with their scores; `also` names an entry that is ranked in any case."""
-    tokens = _list_terms(question, spans) if question.recipe.words else []
-    found, total = _find_words(tx, spans, views, tokens)
+    tokens = _list_terms(question, views) if question.recipe.words else []
+    found, total = _find_words(tx, views, tokens)
     return [
         _Scoring(tx, view, question, model, _score_words(view, matches, total, question.recipe)).rank(also)
         for view, matches in zip(views, found, strict=True)
@@ -129,24 +128,22 @@ def score_views(
 # -- Words
 
 
-def _list_terms(question: ParsedQuery, spans: Sequence[ScopePart]) -> list[str]:
+def _list_terms(question: ParsedQuery, views: Sequence[View]) -> list[str]:
     """The tokens to look for. If there are only stop words outside of names and dates, those of the whole text."""
-    languages = dict.fromkeys(span.language for span in spans)
+    languages = dict.fromkeys(view.part.language for view in views)
     found = [words.parse_terms(question.rest, language) for language in languages]
     if any(terms.only_stop_words for terms in found) and question.text != question.rest:
         found = [words.parse_terms(question.text, language) for language in languages]
     return list(dict.fromkeys(token for terms in found for token in terms.tokens))[: words.MAX_TERMS]
 
 
-def _find_words(
-    tx: Tx, spans: Sequence[ScopePart], views: Sequence[View], tokens: Sequence[str]
-) -> tuple[list[list[tuple[float, Array]]], float]:
+def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[list[list[tuple[float, Array]]], float]:
     """For each view the weight and the rows of each token, and the weight of all tokens. A rare word weighs more."""
     entries = max(sum(view.entries for view in views), MIN_ENTRIES)
     found: list[list[tuple[float, Array]]] = [[] for _ in views]
     total = 0.0
     for token in tokens:
-        places = [_find_rows(tx, view, span, token) for view, span in zip(views, spans, strict=True)]
+        places = [_find_rows(tx, view, token) for view in views]
         count = sum(map(len, places))
         weight = math.log(1.0 + (entries - count + 0.5) / (count + 0.5))
         total += weight
@@ -155,13 +152,13 @@ def _find_words(
     return found, total
 
 
-def _find_rows(tx: Tx, view: View, span: ScopePart, token: str) -> Array:
+def _find_rows(tx: Tx, view: View, token: str) -> Array:
     """The live rows of a view that hold a token."""
     if not len(view):
         return np.zeros(0, np.int64)
     with view.index.lock:
         most = len(view) > LARGE_SHARE * int(view.docid[-1])
-        rows = view.index.find_occurrences(tx, view.state, span.token, token, most)
+        rows = view.index.find_occurrences(tx, view.state, view.part.token, token, most)
     rows = rows[rows < len(view)]
     return rows[view.here[rows]]
 

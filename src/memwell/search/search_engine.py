@@ -107,7 +107,7 @@ class _Snapshot(NamedTuple):
     """The state of a scope in one transaction, and the query as it is understood there."""
 
     state: State
-    spans: list[ScopePart]
+    scope: list[ScopePart]
     indexes: list[Index]
     model: EmbeddingModel | None
     question: ParsedQuery
@@ -168,7 +168,7 @@ class _Search:
         if chosen:
             docids, history = encode_numbers(docid for docid, _, _ in chosen), int(self._query.as_of is not None)
             for row in tx.rows("hits", docids=docids, now=self._now, history=history):
-                if any(span.holds(row[16], row[18], row[3]) for span in snapshot.spans):
+                if any(part.holds(row[16], row[18], row[3]) for part in snapshot.scope):
                     rows[row[17]] = row
         hits = []
         for docid, score, parts in chosen:
@@ -200,7 +200,7 @@ class _Search:
         if row is None:
             raise NotFound("There is no such entry.")
         now = max([self._now, *(index.clock for index in snapshot.indexes)])
-        gate = _find_closed_gate(row, snapshot.spans, self._query, now)
+        gate = _find_closed_gate(row, snapshot.scope, self._query, now)
         if gate is not None:
             return gate
         ranked = self._rank(tx, snapshot, also=row[0])
@@ -223,8 +223,8 @@ class _Search:
             model = find_model(tx, *self._embedder)
             if model is None:
                 return _Preparation(self._introduce)
-        state, spans = search_state(tx), resolve_scope(tx, self._query.where, self._now)
-        indexes = self._open_indexes(tx, spans, model, state)
+        state, scope = search_state(tx), resolve_scope(tx, self._query.where, self._now)
+        indexes = self._open_indexes(tx, scope, model, state)
         if model is not None and self._made is None and any(index.pending for index in indexes):
             return _Preparation(lambda: self._complete(model, indexes))
         names = dict.fromkeys(name for index in indexes for name in list_speakers(tx, index, self._query.as_of))
@@ -238,15 +238,15 @@ class _Search:
         recipe = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
         today = to_datetime(self._now if self._query.as_of is None else self._query.as_of).date()
         question = ParsedQuery(self._query.text, rest, speakers, vector, recipe, today, self._query.limit)
-        return work(tx, _Snapshot(state, spans, indexes, model, question))
+        return work(tx, _Snapshot(state, scope, indexes, model, question))
 
     def _open_indexes(
-        self, tx: Tx, spans: Sequence[ScopePart], model: EmbeddingModel | None, state: State
+        self, tx: Tx, scope: Sequence[ScopePart], model: EmbeddingModel | None, state: State
     ) -> list[Index]:
         """The indexes of a scope. They get the vectors that were made for them, since they may have been loaded again."""
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
         history = self._query.as_of is not None
-        keys = [IndexKey(self._reach.key, number, span.collection, span.id, history) for span in spans]
+        keys = [IndexKey(self._reach.key, number, part.collection, part.id, history) for part in scope]
         indexes = [self._engine.indexes.current(tx, key, dimensions, state) for key in keys]
         for index in indexes:
             if self._made is not None and index.pending:
@@ -258,14 +258,12 @@ class _Search:
 
     def _build_views(self, tx: Tx, snapshot: _Snapshot) -> list[View]:
         return [
-            build_view(tx, index, span.kinds, self._query, self._now, snapshot.state)
-            for index, span in zip(snapshot.indexes, snapshot.spans, strict=True)
+            build_view(tx, index, part, self._query, self._now, snapshot.state)
+            for index, part in zip(snapshot.indexes, snapshot.scope, strict=True)
         ]
 
     def _rank(self, tx: Tx, snapshot: _Snapshot, also: int | None = None) -> _Candidates:
-        ranked = score_views(
-            tx, snapshot.spans, self._build_views(tx, snapshot), snapshot.question, snapshot.model, also
-        )
+        ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.model, also)
         if not ranked:
             return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
         docids = np.concatenate([one.view.docid[one.rows] for one in ranked])
@@ -327,9 +325,9 @@ def _lowest_score(query: Query) -> float:
     return query.min_score if conditions or query.min_score else 10.0**-DIGITS
 
 
-def _find_closed_gate(row: Row, spans: Sequence[ScopePart], query: Query, now: int) -> Gate | None:
+def _find_closed_gate(row: Row, scope: Sequence[ScopePart], query: Query, now: int) -> Gate | None:
     _, address_id, collection_id, kind, retired_at, expires_at, occurred_at, metadata = row
-    if not any(span.holds(address_id, collection_id, kind) for span in spans):
+    if not any(part.holds(address_id, collection_id, kind) for part in scope):
         return Gate("scope", "It is not where this search looks.")
     if retired_at is not None:
         return Gate("retired", f"It was replaced or withdrawn on {to_datetime(retired_at):%Y-%m-%d %H:%M} UTC.")
