@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -600,18 +601,14 @@ def test_a_read_only_directory_can_be_searched(scene: Scene, embedded: str) -> N
         remember(memory)
         if embedded == "all":
             ask(memory)
-    paths = [*scene.home.rglob("*"), scene.home]
-    opened = [
-        folder for folder in scene.home.parents if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 1
-    ]
-    modes = {path: path.stat().st_mode for path in [*paths, *opened]}
-    try:
-        for folder in opened:
-            folder.chmod(folder.stat().st_mode | 0o011)
-        for path in paths:
+    # Beside pytest's directories, whose modes other runs change.
+    with tempfile.TemporaryDirectory() as folder:
+        home = shutil.copytree(scene.home, Path(folder) / "home")
+        Path(folder).chmod(0o755)
+        modes = {path: path.stat().st_mode for path in [*home.rglob("*"), home]}
+        for path in modes:
             path.chmod(0o555 if path.is_dir() else 0o444)
-        lines = run_python(READ_ONLY, scene.home).splitlines()
-    finally:
+        lines = run_python(READ_ONLY, home).splitlines()
         for path, mode in modes.items():
             path.chmod(mode)
     assert [line.split(" | ")[0] for line in lines] == [FACTS[0]] * 2
