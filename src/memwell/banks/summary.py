@@ -29,7 +29,6 @@ import msgspec
 from .. import typed
 from ..clock import Clock
 from ..errors import ModelFailed
-from ..facts.model_extractor import is_too_deep, strip_wrapping
 from ..facts.rules.passages import is_question, split_sentences
 from ..models.completer import Completer, LLMConfig, Message, get_reason, model_error
 from ..models.spending import Ledger, complete_within_budget
@@ -471,6 +470,8 @@ def summarise_by_model(model: Model, prompt: str, lines: Sequence[Line], max_tok
 
 def generate_samples(model: Model, direction: str, count: int, *, chat: bool) -> list[str]:
     """Make up entries as a direction describes them. Raises `ModelFailed`, also if the answer is not a list of entries."""
+    from ..facts.model_extractor import is_too_deep, strip_wrapping  # rarely needed: only in trials
+
     instructions = _SAMPLE_PROMPT.format(count=count, what=_CHAT if chat else _NOTES)
     answer = strip_wrapping(model.ask(instructions, direction.replace(_DIVIDER, "= = = ="), SAMPLE_TOKENS * count))
     if is_too_deep(answer):

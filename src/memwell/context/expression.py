@@ -42,40 +42,13 @@ _MAX_WHOLE = 1e21  # JSON writes whole numbers below it without an exponent
 
 # The parser's names of tokens, which its errors contain.
 _TOKENS = {
-    "Ampersand": "&",
-    "At": "@",
-    "Caret": "^",
-    "Colon": ":",
-    "ColonEqual": ":=",
-    "Comma": ",",
-    "Dot": ".",
-    "DotDot": "..",
-    "Equal": "=",
-    "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=",
-    "Hash": "#",
-    "LeftBrace": "{",
-    "LeftBracket": "[",
-    "LeftParen": "(",
-    "LessThan": "<",
-    "LessThanOrEqual": "<=",
-    "NotEqual": "!=",
-    "Null": "null",
-    "Percent": "%",
-    "Pipe": "|",
-    "Plus": "+",
-    "Question": "?",
-    "QuestionColon": "?:",
-    "QuestionQuestion": "??",
-    "RightBrace": "}",
-    "RightBracket": "]",
-    "RightParen": ")",
-    "Semicolon": ";",
-    "Slash": "/",
-    "Star": "*",
-    "StarStar": "**",
-    "TildeArrow": "~>",
-}
+    "Ampersand": "&", "At": "@", "Caret": "^", "Colon": ":", "ColonEqual": ":=", "Comma": ",", "Dot": ".",
+    "DotDot": "..", "Equal": "=", "GreaterThan": ">", "GreaterThanOrEqual": ">=", "Hash": "#", "LeftBrace": "{",
+    "LeftBracket": "[", "LeftParen": "(", "LessThan": "<", "LessThanOrEqual": "<=", "NotEqual": "!=", "Null": "null",
+    "Percent": "%", "Pipe": "|", "Plus": "+", "Question": "?", "QuestionColon": "?:", "QuestionQuestion": "??",
+    "RightBrace": "}", "RightBracket": "]", "RightParen": ")", "Semicolon": ";", "Slash": "/", "Star": "*",
+    "StarStar": "**", "TildeArrow": "~>",
+}  # fmt: skip
 _TOKEN = re.compile(
     r"\b(?P<kind>Identifier|Variable|Function|String|Number)\((?:\"(?P<text>[^\"]*)\"|(?P<bare>[^)]*))\)"
     rf"|\b(?P<token>{'|'.join(_TOKENS)})\b"
