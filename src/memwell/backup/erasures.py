@@ -302,7 +302,11 @@ class _Erasures:
     def erase(self) -> tuple[int, list[str]]:
         """Return how much was found, and the ids of the jobs that remove its last traces."""
         last = self._tx.row("end_of_erasure") or (0,)
-        self._bury_files()
+        for file_id in sorted(self._marks.get("file", ())):
+            job = bury_file(self._tx, file_id, self._space.now)
+            if job is not None:
+                self._jobs.append(job)
+                self._found += 1
         collections = [number for number in self._numbers("collection") if self._tx.row("collection_exists", id=number)]
         ended = self._find_addresses("ended")
         whole = {one.id: one for number in collections for one in self._list_addresses(number)}
@@ -312,7 +316,8 @@ class _Erasures:
         for entry_id, address_id in named.items():
             if address_id not in gone:
                 self._erase_entry(entry_id, address_id)
-        self._delete_runs()
+        for run_id in sorted(self._marks.get("run", ())):
+            self._found += delete_run(self._tx, run_id)
         self._delete_documents()
         self._deactivate_files(gone.values())
         self._bury(list(gone.values()), None)
@@ -320,7 +325,9 @@ class _Erasures:
         for number in collections:
             erase_collection(self._tx, number, self._space.now)
             self._found += 1
-        self._write_log(int(last[0]))
+        self._tx.send("delete_erasures_after", after=last[0])
+        for number, line in enumerate(self._lines, int(last[0]) + 1):
+            self._tx.send("put_erasure", seq=number, **line._asdict())
         if self._found and not self._jobs:
             self._jobs.append(scrub_later(self._tx, self._space.now, {}))
         return self._found, self._jobs
@@ -361,13 +368,6 @@ class _Erasures:
         forget_runs(self._tx, [address_id])
         self._found += 1
 
-    def _bury_files(self) -> None:
-        for file_id in sorted(self._marks.get("file", ())):
-            job = bury_file(self._tx, file_id, self._space.now)
-            if job is not None:
-                self._jobs.append(job)
-                self._found += 1
-
     def _deactivate_files(self, addresses: Iterable[_Location]) -> None:
         """Deactivate files whose text is erased."""
         for one in addresses:
@@ -376,10 +376,6 @@ class _Erasures:
             if file is not None and file.text_id == one.id:
                 state: State = "kept" if file.state == "pending" else file.state
                 file_rows.update_file(self._space, file._replace(active=0, text_id=None, tokens=0, state=state))
-
-    def _delete_runs(self) -> None:
-        for run_id in sorted(self._marks.get("run", ())):
-            self._found += delete_run(self._tx, run_id)
 
     def _delete_documents(self) -> None:
         """Delete documents, and the reservations of their names."""
@@ -396,11 +392,6 @@ class _Erasures:
         if addresses:
             self._jobs.append(bury(self._tx, [one.grave_row for one in addresses], self._space.now, spared=spared))
             self._found += len(addresses)
-
-    def _write_log(self, after: int) -> None:
-        self._tx.send("delete_erasures_after", after=after)
-        for number, line in enumerate(self._lines, after + 1):
-            self._tx.send("put_erasure", seq=number, **line._asdict())
 
 
 def _documents(tx: Tx) -> Iterator[Row]:

@@ -56,10 +56,22 @@ def after_failure(attempts: int, max_attempts: int, now: int) -> tuple[State, in
 
 
 def enqueue(
-    tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None = None, run_at: int | None = None
+    tx: Tx,
+    kind: str,
+    payload: dict[str, Any],
+    now: int,
+    *,
+    address_id: int | None = None,
+    run_at: int | None = None,
+    slot: str | None = None,
 ) -> str:
     """Add a job. It exists only if the transaction commits."""
-    return _add(tx, kind, payload, now, address_id=address_id, run_at=now if run_at is None else run_at, slot=None)
+    job_id, run_at = new_id(), now if run_at is None else run_at
+    data = msgspec.json.encode(payload).decode()
+    job = {"id": job_id, "kind": kind, "slot": slot, "payload": data, "run_at": run_at, "address_id": address_id}
+    tx.send("add_job", max_attempts=MAX_ATTEMPTS, now=now, **job)
+    tx.wake(run_at)
+    return job_id
 
 
 def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | None = None) -> None:
@@ -68,7 +80,7 @@ def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | N
     slot = kind if address_id is None else f"{kind}:{address_id:x}"
     found = tx.row("find_slot", slot=slot)
     if found is None:
-        _add(tx, kind, {}, now, address_id=address_id, run_at=run_at, slot=slot)
+        enqueue(tx, kind, {}, now, address_id=address_id, run_at=run_at, slot=slot)
     elif found[2] == "running":
         if found[1] <= now or found[1] > run_at:  # otherwise it is scheduled already
             tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
@@ -79,25 +91,6 @@ def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | N
 def find(tx: Tx, job_id: str) -> StoredJob | None:
     row = tx.row("find_job", id=job_id)
     return None if row is None else StoredJob(*row)
-
-
-def _add(
-    tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None, run_at: int, slot: str | None
-) -> str:
-    job_id = new_id()
-    tx.send(
-        "add_job",
-        id=job_id,
-        kind=kind,
-        slot=slot,
-        payload=msgspec.json.encode(payload).decode(),
-        max_attempts=MAX_ATTEMPTS,
-        run_at=run_at,
-        now=now,
-        address_id=address_id,
-    )
-    tx.wake(run_at)
-    return job_id
 
 
 T = TypeVar("T")
