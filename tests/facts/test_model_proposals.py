@@ -15,13 +15,11 @@ from memwell import ModelFailed
 from memwell.facts.model_extractor import (
     MAX_FAILURES,
     SCHEMA,
-    AnswerLimits,
     InvalidAnswer,
     Limits,
     Proposal,
     build_messages,
     is_too_deep,
-    label_pieces,
     parse_answer,
     propose,
     split_portions,
@@ -44,9 +42,9 @@ TURNS = [
     Turn("b", "assistant", "Max", "How many cats do you have?", DAY),
     Turn("c", "user", "Caroline", "Two.", DAY),
 ]
-ALLOWED = AnswerLimits(1024 * 1024, 100, 500)
+ALLOWED = Limits()
 QUICK = Limits(call_s=0.6, total_s=1.0)
-PIECES = label_pieces(split_portions(TURNS, 4000, 2)[0])
+PIECES = split_portions(TURNS, 4000, 2)[0]
 
 
 def fact(text: str = "Caroline lives in Porto.", **changes: Any) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def checked(*facts: dict[str, Any]) -> list[Candidate]:
     return parse_answer(json.dumps(answer(*facts)), PIECES, ALLOWED)
 
 
-def refusal(text: str, allowed: AnswerLimits = ALLOWED) -> InvalidAnswer:
+def refusal(text: str, allowed: Limits = ALLOWED) -> InvalidAnswer:
     with pytest.raises(InvalidAnswer) as refused:
         parse_answer(text, PIECES, allowed)
     return refused.value
@@ -386,9 +384,7 @@ def test_a_long_turn_is_cut_and_cited_where_it_stands(text: str) -> None:
     assert "".join(parts[start] for start in sorted(parts)) == text
     assert all(text[start:].startswith(part) for start, part in parts.items())
     last = portions[-1]
-    made = parse_answer(
-        json.dumps(answer(fact(evidence=[{"turn": f"t{len(last)}", "quote": ""}]))), label_pieces(last), ALLOWED
-    )
+    made = parse_answer(json.dumps(answer(fact(evidence=[{"turn": f"t{len(last)}", "quote": ""}]))), last, ALLOWED)
     assert made[0].sources[0].end == len(text)
 
 
