@@ -34,24 +34,19 @@ class Sentence(NamedTuple):
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text, with their offsets."""
+    """The sentences of a text, without blanks and list marks around them."""
     found, start = [], 0
-    for mark in _END.finditer(text):
-        if not _is_abbreviation(text, mark):
-            found.append(_trim(text, start, mark.end()))
-            start = mark.end()
-    found.append(_trim(text, start, len(text)))
-    return [one for one in found if one.text]
-
-
-def _trim(text: str, start: int, end: int) -> Sentence:
-    """Strip blanks and a list mark."""
-    piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
-    edge = _EDGE.match(text, start, end)
-    start = edge.end() if edge else start
-    said = text[start:end].strip()
-    return Sentence(said, start, start + len(said))
+    ends = [mark.end() for mark in _END.finditer(text) if not _is_abbreviation(text, mark)]
+    for end in [*ends, len(text)]:
+        piece = text[start:end]
+        at = start + len(piece) - len(piece.lstrip())
+        edge = _EDGE.match(text, at, end)
+        at = edge.end() if edge else at
+        said = text[at:end].strip()
+        if said:
+            found.append(Sentence(said, at, at + len(said)))
+        start = end
+    return found
 
 
 def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
@@ -110,14 +105,10 @@ def split_clauses(sentence: Sentence) -> list[Sentence]:
         subject = "" if following in _SUBJECTS else _implied_subject(text, start, joint)
         whole = len(text[start : joint.start()].split()) >= MIN_WORDS and (following != "my" or rest >= MIN_OWNED_WORDS)
         if whole and (following in _SUBJECTS or (following in _CHANGES and subject)):
-            found.append(_clause(sentence, start, joint.start(), unsaid))
+            end = joint.start()
+            found.append(Sentence(text[start:end], sentence.start + start, sentence.start + end, unsaid))
             start, unsaid = joint.end(), subject
-    found.append(_clause(sentence, start, len(text), unsaid))
-    return found
-
-
-def _clause(sentence: Sentence, start: int, end: int, unsaid: str) -> Sentence:
-    return Sentence(sentence.text[start:end], sentence.start + start, sentence.start + end, unsaid)
+    return [*found, Sentence(text[start:], sentence.start + start, sentence.start + len(text), unsaid)]
 
 
 def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
@@ -176,38 +167,32 @@ def is_english(text: str, otherwise: bool = True) -> bool:
     text = text[:_SAMPLE]
     if not text.isascii() and len(_LATIN.findall(text)) * 2 < len(_LETTER.findall(text)):
         return False
+    english, others, _ = _language_words()
     words = {word.lower() for word in _WORD.findall(text)}
-    if any(len(words & theirs) > len(words & ours) for theirs, ours in _distinctive_words()):
+    if any(len(words & theirs) > len(words & ours) for theirs, ours in others):
         return False
-    return True if words & _english_words() else otherwise
+    return True if words & english else otherwise
 
 
 def may_be_mixed(text: str) -> bool:
     """Return True if parts of a text may be in another language than the rest."""
     if len(text) > _SAMPLE or not text.isascii():
         return True
-    return not _foreign_words().isdisjoint(word.lower() for word in _WORD.findall(text))
+    _, _, foreign = _language_words()
+    return not foreign.isdisjoint(word.lower() for word in _WORD.findall(text))
 
 
 @cache
-def _foreign_words() -> frozenset[str]:
-    return frozenset[str]().union(*(theirs for theirs, _ in _distinctive_words()))
-
-
-@cache
-def _english_words() -> frozenset[str]:
-    return frozenset(STOP_WORDS["en"].split()) | _CHAT_WORDS
-
-
-@cache
-def _distinctive_words() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
-    """For each other language: the words that only it has, and those that only English has."""
+def _language_words() -> tuple[frozenset[str], list[tuple[frozenset[str], frozenset[str]]], frozenset[str]]:
+    """English words; for each other language, the words that only it and those that only English has; all foreign words."""
+    english = word_set(STOP_WORDS["en"]) | _CHAT_WORDS
     known = [
-        frozenset(f"{words} {_SELF_WORDS.get(language, '')}".split())
+        word_set(f"{words} {_SELF_WORDS.get(language, '')}")
         for language, words in STOP_WORDS.items()
         if language != "en"
     ]
-    return tuple((words - _english_words(), _english_words() - words) for words in known)
+    others = [(words - english, english - words) for words in known]
+    return english, others, frozenset[str]().union(*(theirs for theirs, _ in others))
 
 
 # -- masks: recalled memory, code, and brackets
@@ -245,7 +230,7 @@ def find_blanks(before: str, after: str) -> Iterator[tuple[int, int]]:
             yield start, start + len(words)
 
 
-def line_end(text: str, at: int) -> int:
+def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
 
@@ -270,7 +255,7 @@ def blank_code(text: str) -> str:
     if "```" not in text:
         return text
     fences = [mark.start() for mark in _CODE.finditer(text)]
-    ends = [line_end(text, at) for at in fences[1::2]]
+    ends = [_line_end(text, at) for at in fences[1::2]]
     if len(fences) % 2:
         ends.append(len(text))
     return blank(text, list(zip(fences[::2], ends, strict=True)))
@@ -363,7 +348,7 @@ def blank_quotes(text: str, speaker: str) -> str:
     """Blank the words of others, and texts that are given to be worked on."""
     text = _blank_mail(text)
     if ">" in text:
-        text = blank(text, [(line.start(), line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
+        text = blank(text, [(line.start(), _line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
     text = _blank_letter(text, speaker)
     text = _blank_task_text(text)
     return _blank_other_speakers(text, speaker)
@@ -410,9 +395,9 @@ def _blank_task_text(text: str) -> str:
 
 def _blank_other_speakers(text: str, speaker: str) -> str:
     """Blank what follows the name of another speaker; of one's own lines, only the name."""
-    labels = [label for label in _LABEL.finditer(text) if not _is_heading(label["who"])] if ": " in text else []
-    if not labels:
+    if ": " not in text:
         return text
+    labels = [one for one in _LABEL.finditer(text) if one["who"].lower().split()[-1] not in _HEADINGS]
     names = [label["who"].lower() for label in labels]
     own = [name in _OWN_LABELS or _is_first_name_of(speaker, name) for name in names]
     transcript = len(labels) > 1 and (any(own) or len(set(names)) < len(names))
@@ -422,17 +407,9 @@ def _blank_other_speakers(text: str, speaker: str) -> str:
             spans.append((label.start("who"), label.end("colon")))
         elif transcript or label["first"]:
             following = labels[n + 1].start() if n + 1 < len(labels) else len(text)
-            spans.append((label.start("who"), _paragraph_end(text, label.end(), following)))
+            gap = _PARAGRAPH.search(text, label.end(), following)
+            spans.append((label.start("who"), gap.start() if gap else following))
     return blank(text, spans)
-
-
-def _paragraph_end(text: str, start: int, end: int) -> int:
-    gap = _PARAGRAPH.search(text, start, end)
-    return gap.start() if gap else end
-
-
-def _is_heading(label: str) -> bool:
-    return label.lower().split()[-1] in _HEADINGS
 
 
 def _is_first_name_of(speaker: str, name: str) -> bool:
