@@ -10,7 +10,6 @@ from itertools import chain
 from ...text.word_sets import word_set
 from ..plan import Candidate, DroppedSentence, Extraction, Kind, Source, Turn
 from .follow_ups import (
-    Correction,
     EarlierStatement,
     find_amended,
     find_corrected,
@@ -22,7 +21,6 @@ from .follow_ups import (
 )
 from .keep_or_drop import Context, Drop, Group, select_groups, statement_drop
 from .parse import ParsedTurn, Statement, confidence, find_subject, importance, parse_turn, to_dropped
-from .passages import Sentence
 from .phrase import (
     Phrase,
     Scene,
@@ -81,32 +79,36 @@ class _Conversation:
         return candidates.values()
 
     def _extract(self, parsed: ParsedTurn) -> Iterator[Candidate]:
-        role = parsed.turn.role
-        if role not in ("assistant", "tool"):
-            yield from self._extract_from_person(parsed)
-            return
-        if role == "tool":
-            found = list(extract_from_tool(parsed))
-        else:
-            listener = self._people[0] if len(self._people) == 1 else "the user"
-            found = list(extract_from_assistant(parsed, listener))
-        yield from found
-        if role == "assistant":
-            yield from filter(None, [extract_named_items(parsed, self._last if self._alone else None)])
+        match parsed.turn.role:
+            case "tool":
+                found, reason = list(extract_from_tool(parsed)), Drop.NOT_A_STATEMENT
+                yield from found
+            case "assistant":
+                listener = self._people[0] if len(self._people) == 1 else "the user"
+                found, reason = list(extract_from_assistant(parsed, listener)), Drop.NOT_AN_ACTION
+                yield from found
+                yield from filter(None, [extract_named_items(parsed, self._last if self._alone else None)])
+            case _:
+                yield from self._extract_from_person(parsed)
+                return
         used = {candidate.sources[0].start for candidate in found}
-        reason = Drop.NOT_AN_ACTION if role == "assistant" else Drop.NOT_A_STATEMENT
         self.dropped += [to_dropped(parsed.turn, one, reason) for one in parsed.statements if one.start not in used]
 
     def _extract_from_person(self, parsed: ParsedTurn) -> Iterator[Candidate]:
-        turn, statements, asking = parsed.turn, parsed.statements, self._question_before(parsed.turn)
+        turn, statements, last = parsed.turn, parsed.statements, self._last
+        asking = last if last and last.question and last.turn.speaker != turn.speaker else None
         special = [self._instruction_or_correction(parsed, n) for n in range(len(statements))]
         whole = any(one.kind != "statement" for one in statements)
         whole = whole or any(one and one.kind == "correction" for one in special)
-        if asking and parsed.only and not whole and is_answer(asking.question, parsed.only.text, self._alone):
-            yield self._phrase_short_answer(asking, turn, parsed.only)
+        only = parsed.only
+        if asking and only and not whole and is_answer(asking.question, only.text, self._alone):
+            text = phrase_answer(asking.question, only.text, self._speaker(turn))
+            sources = (Source(turn.id, only.start, only.end), _whole_turn(asking.turn))
+            yield _to_candidate(turn, Phrase(text), "statement", sources, text)
             return
         yield from filter(None, special)
-        corrected = set(_corrected_starts(special, turn))
+        corrections = [one for one in special if one and one.kind == "correction"]
+        corrected = {at.start for one in corrections for at in one.sources[1:] if at.id == turn.id}
         self.dropped += [to_dropped(turn, one, Drop.CORRECTED) for one in statements if one.start in corrected]
         pairs = zip(statements, special, strict=True)
         rest = tuple(one for one, candidate in pairs if candidate is None and one.start not in corrected)
@@ -122,11 +124,6 @@ class _Conversation:
                 phrase = Phrase(phrase_attachment(one.text, self._speaker(turn)))
                 yield _to_candidate(turn, phrase, "event", (Source(turn.id, one.start, one.end),), "")
 
-    def _question_before(self, turn: Turn) -> ParsedTurn | None:
-        """The turn before, if somebody else asked something in it."""
-        last = self._last
-        return last if last and last.question and last.turn.speaker != turn.speaker else None
-
     def _instruction_or_correction(self, parsed: ParsedTurn, n: int) -> Candidate | None:
         turn, statement = parsed.turn, parsed.statements[n]
         at = Source(turn.id, statement.start, statement.end)
@@ -140,22 +137,14 @@ class _Conversation:
         if found is None and not is_correction(statement.verbatim):
             return None
         found = found or find_corrected(statement.verbatim, self._before)
-        if found is not None:
-            return self._phrase_correction(turn, at, found)
-        phrase = Phrase(f'{turn.speaker} corrected: "{strip_quotation_marks(statement.verbatim)}"')
-        return _to_candidate(turn, phrase, "correction", (at,), "")
-
-    def _phrase_correction(self, turn: Turn, at: Source, found: Correction) -> Candidate:
-        earlier = found.earlier
-        statement = earlier.statement._replace(text=found.text)
-        phrase = phrase_group((statement,), Scene(self._speaker(earlier.turn), turn.day, impersonal=True))
-        source = Source(earlier.turn.id, earlier.statement.start, earlier.statement.end)
+        if found is None:
+            phrase = Phrase(f'{turn.speaker} corrected: "{strip_quotation_marks(statement.verbatim)}"')
+            return _to_candidate(turn, phrase, "correction", (at,), "")
+        earlier = found.earlier.statement
+        scene = Scene(self._speaker(found.earlier.turn), turn.day, impersonal=True)
+        phrase = phrase_group((earlier._replace(text=found.text),), scene)
+        source = Source(found.earlier.turn.id, earlier.start, earlier.end)
         return _to_candidate(turn, phrase, "correction", (at, source), found.text)
-
-    def _phrase_short_answer(self, asking: ParsedTurn, turn: Turn, only: Sentence) -> Candidate:
-        text = phrase_answer(asking.question, only.text, self._speaker(turn))
-        sources = (Source(turn.id, only.start, only.end), _whole_turn(asking.turn))
-        return _to_candidate(turn, Phrase(text), "statement", sources, text)
 
     def _phrase_statements(self, turn: Turn, group: Group, asking: ParsedTurn | None) -> Candidate:
         scene = Scene(self._speaker(turn), turn.day, asking.question if asking else "", turn.note or group[0].wanted)
@@ -174,13 +163,6 @@ def _to_candidate(turn: Turn, phrase: Phrase, kind: Kind, sources: tuple[Source,
     subject = find_subject(words, turn.speaker) if turn.known else None
     sure = confidence(kind, words, turn.role)
     return Candidate(phrase.text, subject, kind, sources, importance(kind, words), sure, phrase.since)
-
-
-def _corrected_starts(special: Iterable[Candidate | None], turn: Turn) -> Iterator[int]:
-    """The starts of statements that the same turn corrects."""
-    for candidate in special:
-        if candidate and candidate.kind == "correction":
-            yield from (source.start for source in candidate.sources[1:] if source.id == turn.id)
 
 
 def _forms_of_address(name: str) -> Iterator[str]:
@@ -281,11 +263,8 @@ def _is_name(head: str) -> bool:
     first, *rest = head.split() or [""]
     if not first[:1].isupper():
         return False
-    return not rest or (any(word[:1].isupper() for word in rest) and all(_fits_name(word) for word in rest))
-
-
-def _fits_name(word: str) -> bool:
-    return not word[:1].islower() or word in _SMALL
+    fits = all(not word[:1].islower() or word in _SMALL for word in rest)
+    return not rest or (fits and any(word[:1].isupper() for word in rest))
 
 
 def extract_from_tool(parsed: ParsedTurn) -> Iterator[Candidate]:
