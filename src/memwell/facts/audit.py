@@ -1,4 +1,4 @@
-"""Looking for what should not be among facts: duplicates, contradictions, echoes, orphans, stale and secret-looking ones."""
+"""Look for facts that should not be there: duplicates, contradictions, echoes, orphans, stale and secret-looking ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..clock import to_datetime
 from ..core.operation import Example, Response
@@ -18,13 +18,13 @@ from .plan import Candidate, KnownFact
 from .plans import FLOW_DONE, USER_DONE
 from .reconcile import reconcile
 
-MOST = 50
-"""How many facts about one thing are held against each other."""
+MAX_COMPARED = 50
+"""Facts on one topic that are compared with each other."""
+PAGE = 2000
+SHOWN = 1000
 
-Problem = Literal["duplicate", "contradiction", "echo", "orphan", "stale", "secret"]
 
-
-class Audited(NamedTuple):
+class AuditedFact(NamedTuple):
     """A current fact. Columns in the order of `audit_facts`."""
 
     docid: int
@@ -38,73 +38,7 @@ class Audited(NamedTuple):
     plan_id: str | None
     evidence: int
     heard: int
-    """How much of the evidence was said by somebody else than the assistant."""
-
-
-class Finding(NamedTuple):
-    """Something that should be looked at: which facts, and why."""
-
-    problem: Problem
-    ids: tuple[str, ...]
-    reason: str
-
-
-def find_problems(facts: Iterable[Audited], now: int) -> list[Finding]:
-    """What is wrong with some facts of one flow or user."""
-    found: list[Finding] = []
-    by_words: dict[str, list[str]] = {}
-    by_topic: dict[str, list[Audited]] = {}
-    for fact in facts:
-        by_words.setdefault(fact.same, []).append(fact.id)
-        if fact.topic is not None:
-            by_topic.setdefault(fact.topic, []).append(fact)
-        found += _alone(fact, now)
-    for ids in by_words.values():
-        if len(ids) > 1:
-            found.append(Finding("duplicate", tuple(ids), "They say the same in the same words."))
-    for about in by_topic.values():
-        apart = _contradicting(about[:MOST], to_datetime(now).date())
-        if apart:
-            found.append(Finding("contradiction", apart, "Only one of them can be true at a time."))
-    return found
-
-
-def _contradicting(facts: Sequence[Audited], day: date) -> tuple[str, ...]:
-    """Those of some facts about one thing of which a later one would have ended an earlier one, had it been said in time."""
-    ids: dict[str, None] = {}
-    for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
-        candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)
-        known = KnownFact(earlier.id, earlier.content, earlier.subject, day, 0.0)
-        if reconcile(candidate, [known], day).do == "supersede":
-            ids |= {earlier.id: None, later.id: None}
-    return tuple(ids)
-
-
-def _alone(fact: Audited, now: int) -> list[Finding]:
-    """What is wrong with a fact by itself."""
-    found: list[Finding] = []
-    if fact.plan_id is not None and not fact.evidence:
-        found.append(Finding("orphan", (fact.id,), "It was distilled, and nothing that it was based on is left."))
-    elif (
-        fact.plan_id is not None
-        and not fact.heard
-        and fact.subject is not None
-        and "assistant" not in fact.subject.lower()
-    ):
-        found.append(Finding("echo", (fact.id,), "Only the assistant has said it."))
-    if fact.valid_to is not None and fact.valid_to <= now:
-        found.append(Finding("stale", (fact.id,), "It is not true any more, and still counts as current."))
-    suspicion = find_suspicion(fact.content)
-    if suspicion is not None and suspicion.reason == "secret":
-        found.append(Finding("secret", (fact.id,), "It looks like a secret."))
-    return found
-
-
-# -- Audits: what should not be among the facts of a flow or a user, with the items.
-
-
-PAGE = 2000
-SHOWN = 1000
+    """Passages of the evidence that were not said by the assistant."""
 
 
 class AuditFinding(Response, frozen=True, kw_only=True):
@@ -131,21 +65,60 @@ class AuditRequest(OwnerRequest, frozen=True, kw_only=True):
 def audit(space: Space, request: AuditRequest) -> Audit:
     """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a {owner}."""
     facts = list(_list_facts(space, request.owner.facts))
-    found = find_problems(facts, space.now)
-    return Audit(
-        facts=len(facts),
-        counts=dict(Counter(one.problem for one in found)),
-        findings=[AuditFinding(problem=one.problem, ids=list(one.ids), reason=one.reason) for one in found[:SHOWN]],
-    )
+    found = _find_problems(facts, space.now)
+    return Audit(facts=len(facts), counts=dict(Counter(one.problem for one in found)), findings=found[:SHOWN])
 
 
-def _list_facts(space: Space, place: Place) -> Iterator[Audited]:
+def _list_facts(space: Space, place: Place) -> Iterator[AuditedFact]:
     collection = space.find_collection_id(place)
     after = ("", -1)
     while collection is not None:
         named = {"collection_id": collection, "after": after[0], "after_too": after[1], "limit": PAGE}
-        rows = [Audited(*row) for row in space.tx.rows("audit_facts", **named)]
+        rows = [AuditedFact(*row) for row in space.tx.rows("audit_facts", **named)]
         yield from rows
         if len(rows) < PAGE:
             return
         after = (rows[-1].same, rows[-1].docid)
+
+
+def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]:
+    found: list[AuditFinding] = []
+    by_words: dict[str, list[str]] = {}
+    by_topic: dict[str, list[AuditedFact]] = {}
+
+    def report(problem: str, ids: list[str], reason: str) -> None:
+        found.append(AuditFinding(problem=problem, ids=ids, reason=reason))
+
+    for fact in facts:
+        by_words.setdefault(fact.same, []).append(fact.id)
+        if fact.topic is not None:
+            by_topic.setdefault(fact.topic, []).append(fact)
+        about_person = fact.subject is not None and "assistant" not in fact.subject.lower()
+        if fact.plan_id is not None and not fact.evidence:
+            report("orphan", [fact.id], "It was distilled, and nothing that it was based on is left.")
+        elif fact.plan_id is not None and not fact.heard and about_person:
+            report("echo", [fact.id], "Only the assistant has said it.")
+        if fact.valid_to is not None and fact.valid_to <= now:
+            report("stale", [fact.id], "It is not true any more, and still counts as current.")
+        suspicion = find_suspicion(fact.content)
+        if suspicion is not None and suspicion.reason == "secret":
+            report("secret", [fact.id], "It looks like a secret.")
+    for ids in by_words.values():
+        if len(ids) > 1:
+            report("duplicate", ids, "They say the same in the same words.")
+    for about in by_topic.values():
+        apart = _find_contradicting(about[:MAX_COMPARED], to_datetime(now).date())
+        if apart:
+            report("contradiction", apart, "Only one of them can be true at a time.")
+    return found
+
+
+def _find_contradicting(facts: Sequence[AuditedFact], day: date) -> list[str]:
+    """The facts on one topic of which a later one would have ended an earlier one, had they come in order."""
+    ids: dict[str, None] = {}
+    for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
+        candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)
+        known = KnownFact(earlier.id, earlier.content, earlier.subject, day, 0.0)
+        if reconcile(candidate, [known], day).do == "supersede":
+            ids |= {earlier.id: None, later.id: None}
+    return list(ids)

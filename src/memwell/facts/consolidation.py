@@ -27,6 +27,7 @@ from ..model.collection import Draft, Entry, Place
 from ..search import upkeep
 from ..storage.port import TenantStore, Tx
 from .fact_rows import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
+from .model_extractor import extract_by_model
 from .plan import Extraction, Plan, PlanBody, PlanDraft, Session, Step, Turn, count_steps, encode_steps, find_session
 from .plan_builder import NeighbourSearch, build_plan, quote_planted
 from .rules.extractor import extract_with_reasons
@@ -110,8 +111,6 @@ def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]
     """Extract candidates, by a language model if one is set and by the rules otherwise."""
     if engine.completer is None:
         return extract_with_reasons(turns)
-    from .model_extractor import extract_by_model
-
     return extract_by_model(*engine.completer, reach, engine.clock, turns)
 
 

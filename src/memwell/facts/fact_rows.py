@@ -12,6 +12,7 @@ from ..core.space import Located, Space
 from ..model.collection import Draft, Entry, Place
 from ..storage.port import Tx
 from .plan import PlanBody, decode_steps, encode_steps
+from .statement import lookup_keys, parse_statement
 
 FACTS_PATH = ""
 """Path of the facts of a whole flow or user."""
@@ -130,8 +131,6 @@ def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, 
 
 def write_entry_fact(space: Space, place: Place, entry: Entry, row: FactRow = FactRow()) -> None:
     """Write the row of a fact that a person added, so that later statements can confirm or end it."""
-    from .statement import lookup_keys, parse_statement
-
     same, topic = lookup_keys(parse_statement(entry.content, row.subject), row.subject)
     since = entry.occurred_at if row.valid_from is None else row.valid_from
     write_fact(space, place, row._replace(id=entry.id, version=entry.version, same=same, topic=topic, valid_from=since))

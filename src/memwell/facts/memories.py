@@ -16,7 +16,6 @@ from ..core.owners import Owner, OwnerRequest, flow_facts, flow_timeline, owner_
 from ..core.space import Located, Space
 from ..core.time_travel import (
     FactLife,
-    Moments,
     TimeTravelRequest,
     list_entries_at,
     list_facts_at,
@@ -25,7 +24,7 @@ from ..core.time_travel import (
 )
 from ..erasure.erase import erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Invalid, NotFound
-from ..model.collection import Address, Draft, Entry, Place
+from ..model.collection import Draft, Entry, Place
 from ..model.fields import (
     AnyId,
     Confidence,
@@ -45,10 +44,10 @@ from ..model.fields import (
     to_json,
     to_metadata,
 )
-from ..model.filter import Filter, parse
+from ..model.filter import parse
 from .fact_rows import (
     FACTS_PATH,
-    Ending,
+    NOT_ENDED,
     FactVersion,
     StoredFact,
     end_fact,
@@ -57,9 +56,10 @@ from .fact_rows import (
     write_entry_fact,
 )
 from .plans import FLOW_DONE, USER_DONE
+from .retract import release_fact, revoke_source
 
 SESSION_MEMORIES = 200
-"""How many memories a session shows."""
+"""Number of memories that a session shows."""
 
 SourceId = Annotated[AnyId, Meta(description="The id of one turn.")]
 
@@ -219,22 +219,16 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
         return Memories(memories=[])
     at, condition = to_moments(request), parse(request.filter) if request.filter else None
     if at.is_set:
-        return _list_memories_then(space, address, request, at, condition)
+        # all pages show the moment of the first, so that a change between two pages neither omits nor repeats anything
+        seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
+        at = at if at.as_of is not None else at._replace(as_of=begun_at)
+        found = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
+        lives, further = cut(found, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
+        return Memories(memories=_to_memories_then(space, lives), next_cursor=further)
     (seq,) = from_cursor("memories", request.cursor, 0)
     entries = space.after(address, seq, request.limit + 1, condition, kind="fact")
     page, further = cut(entries, request.limit, lambda entry: to_cursor("memories", entry.seq))
     return Memories(memories=to_memories(space, page, address.path), next_cursor=further)
-
-
-def _list_memories_then(
-    space: Space, address: Address, request: ListUserMemories | ListFlowMemories, at: Moments, condition: Filter | None
-) -> Memories:
-    # All pages show the moment of the first, so that a change between two pages neither omits nor repeats anything.
-    seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
-    at = at if at.as_of is not None else at._replace(as_of=begun_at)
-    found = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
-    page, further = cut(found, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
-    return Memories(memories=_to_memories_then(space, page), next_cursor=further)
 
 
 class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
@@ -315,8 +309,6 @@ def delete_memory(space: Space, request: OneMemory) -> Deleted:
     # a memory that was withdrawn can still be erased
     address_id = _versions_in(space, facts, request.id)[-1].address_id if located is None else located.address_id
     if located is None or located.path == FACTS_PATH:
-        from .retract import release_fact
-
         release_fact(space, facts, request.id)
     count, answers = erase_fact(space.tx, request.id, space.now)
     space.touch(space.collection(facts)[0], address_id)
@@ -398,7 +390,7 @@ def release(space: Space, request: OneMemory) -> Memory:
     located = require_memory(space, facts, request.id)
     if located.entry.kind != "held":
         raise Conflict("This memory is not quarantined.")
-    end_fact(space, facts, located, Ending("fact", None))
+    end_fact(space, facts, located, NOT_ENDED)
     return to_memories(space, [require_memory(space, facts, request.id).entry], FACTS_PATH)[0]
 
 
@@ -418,8 +410,6 @@ class Revoke(OwnerRequest, frozen=True, kw_only=True):
 )
 def revoke(space: Space, request: Revoke) -> Revoked:
     """Withdraw all facts that rest only on a session, or only on one turn. The turns themselves stay."""
-    from .retract import revoke_source
-
     if (request.session is None) == (request.turn is None):
         raise Invalid("Give either a `session` or a `turn` to revoke.", field="session")
     address_id = None

@@ -18,17 +18,10 @@ from ..model.collection import Place
 from ..storage.port import Tx
 
 Kind = Literal[
-    "attribute",
-    "preference",
-    "plan",
-    "possession",
-    "relation",
-    "event",
-    "decision",
-    "instruction",
-    "correction",
-    "statement",
-]
+    "attribute", "preference", "plan", "possession", "relation", "event", "decision", "instruction", "correction", "statement"
+]  # fmt: skip
+NOT_PEOPLE = frozenset({"assistant", "tool", "system"})
+"""Roles of turns that no person said."""
 
 
 class Turn(NamedTuple):
@@ -36,7 +29,7 @@ class Turn(NamedTuple):
 
     id: str
     role: str
-    """`user`, `assistant`, `tool`, `system`, or whatever else a speaker was called."""
+    """`user`, `assistant`, `tool`, `system`, or another name of a role."""
     speaker: str
     """The name that facts give the speaker: "Caroline", or "The user"."""
     text: str
@@ -233,7 +226,5 @@ def count_steps(steps: Sequence[Step]) -> dict[str, int]:
     """Count the steps by action."""
     found = Counter[str](step.do for step in steps)
     held = sum(step.held is not None and step.do != "skip" for step in steps)
-    return {"added": found["add"], "merged": found["merge"], "superseded": found["supersede"]} | {
-        "skipped": found["skip"],
-        "held": held,
-    }
+    counts = {"added": found["add"], "merged": found["merge"], "superseded": found["supersede"]}
+    return counts | {"skipped": found["skip"], "held": held}

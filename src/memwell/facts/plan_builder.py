@@ -21,9 +21,8 @@ from ..model.collection import TRUST, Entry, Place
 from ..model.filter import Where
 from ..screening.screen import find_suspicion, lowest_trust
 from ..storage.port import Row, TenantStore, Tx
-from ..text.word_sets import word_set
 from .fact_rows import FACTS_PATH, StoredFact
-from .plan import Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
+from .plan import NOT_PEOPLE, Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .reconcile import Decision, combine_confidence, reconcile
 from .rules.passages import blank_code, blank_recalled_memory
 from .rules.phrase import quote_speaker
@@ -354,7 +353,6 @@ def _to_target(stored: StoredFact) -> Target:
 MAX_TYPED = 4000
 """Characters of a turn that somebody may have typed. A longer one was pasted, and only what it states is judged."""
 MAX_QUOTE = 500
-_NOT_PEOPLE = word_set("assistant tool system")
 
 
 def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Candidate]:
@@ -364,7 +362,7 @@ def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Can
         taken[one.sources[0].id].append(one.sources[0])
     planted = []
     for turn in turns:
-        if turn.role in _NOT_PEOPLE or len(turn.text) > MAX_TYPED:
+        if turn.role in NOT_PEOPLE or len(turn.text) > MAX_TYPED:
             continue
         text = blank_code(blank_recalled_memory(turn.text))
         for start, end in _unused_spans(text, taken[turn.id]):

@@ -22,6 +22,7 @@ from ..model.fields import AnyId, Cursor, Limit, SessionId, cut, from_cursor, to
 from ..storage.port import TenantStore
 from .plan import Extraction, PlanDraft, Step, count_steps, decode_steps, encode_steps, find_session
 from .plan import Plan as StoredPlan
+from .retract import revert_plan as revert_steps
 
 if TYPE_CHECKING:
     from .consolidation import Chunk
@@ -208,15 +209,8 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
     made = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
     steps = apply_steps(space, session, made, plan.id, plan.head)
     applied = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now)
-    space.tx.run(
-        "settle_plan",
-        id=plan.id,
-        seen="proposed",
-        state="applied",
-        steps=applied.steps,
-        applied_at=space.now,
-        reverted_at=None,
-    )
+    settled = {"state": "applied", "steps": applied.steps, "applied_at": space.now, "reverted_at": None}
+    space.tx.run("settle_plan", id=plan.id, seen="proposed", **settled)
     space.touch(session.collection_id, session.address_id)
     return _to_response(space, applied)
 
@@ -226,8 +220,6 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
 )
 def revert_plan(space: Space, request: OnePlan) -> Plan:
     """Undo what a plan did. The turns themselves stay."""
-    from .retract import revert_plan as revert_steps
-
     plan = _require_plan(space, request.owner.facts, request.id)
     revert_steps(space, request.owner.facts, plan)
     session = find_session(space.tx, plan.address_id)

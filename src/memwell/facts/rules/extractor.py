@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ...text.word_sets import word_set
-from ..plan import Candidate, DroppedSentence, Extraction, Kind, Source, Turn
+from ..plan import NOT_PEOPLE, Candidate, DroppedSentence, Extraction, Kind, Source, Turn
 from .follow_ups import (
     EarlierStatement,
     find_amended,
@@ -35,7 +35,6 @@ from .phrase import (
 
 MAX_REMEMBERED = 24
 """Statements back that a correction may reach."""
-_NOT_PEOPLE = word_set("assistant tool system")
 
 
 def extract(turns: Sequence[Turn]) -> list[Candidate]:
@@ -54,7 +53,7 @@ class _Conversation:
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.dropped: list[DroppedSentence] = []
-        self._people = list(dict.fromkeys(turn.speaker for turn in turns if turn.role not in _NOT_PEOPLE))
+        self._people = list(dict.fromkeys(turn.speaker for turn in turns if turn.role not in NOT_PEOPLE))
         self._names = {called for name in self._people for called in _forms_of_address(name)}
         self._alone = len(self._people) < 2
         self._seen: set[str] = set()
