@@ -29,9 +29,9 @@ from ..errors import ModelFailed
 from ..models.completer import Completer, Completion, LLMConfig, Message, estimate_tokens, get_reason
 from ..models.spending import Ledger, Spent, charge_failure
 from ..storage.port import TenantStore
-from ..text.word_sets import word_set
 from .plan import Candidate, Extraction, Kind, Source, Turn
 from .rules.extractor import extract
+from .statement import MONTHS, WEEKDAYS
 
 # -- the prompt
 
@@ -170,10 +170,7 @@ def _count_tokens(piece: Piece) -> int:
 
 MAX_DEPTH = 16
 MAX_EVIDENCE = 20
-_CALENDAR = word_set(
-    """january february march april may june july august september october november december monday tuesday wednesday
-thursday friday saturday sunday"""
-)
+_CALENDAR = frozenset([*MONTHS, *WEEKDAYS])
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(.*)\n[ \t]*```\Z", re.DOTALL)
 _DAY = re.compile(r"\A(\d{4})(?:-(\d\d))?(?:-(\d\d))?(?:T.*)?\Z")

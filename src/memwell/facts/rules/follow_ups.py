@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...search.query import MONTHS
 from ..plan import Turn
-from .parse import Statement
+from ..statement import MONTHS
+
+if TYPE_CHECKING:
+    from .parse import Statement
 from .phrase import (
     IRREGULAR_PAST,
     Speaker,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...search.query import MONTHS
 from ...text.word_sets import load_words, word_set
+from ..statement import MONTHS, WEEKDAYS
 
 if TYPE_CHECKING:
     from .parse import Statement
@@ -367,8 +367,7 @@ our my your being having getting seeing taking going making"""
 # -- dates
 
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAY = "|".join(_WEEKDAYS)
+_WEEKDAY = "|".join(WEEKDAYS)
 _NUMBER = r"\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|a\ couple\ of|a\ few|several"
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
            "nine": 9, "ten": 10}  # fmt: skip
@@ -444,7 +443,7 @@ def _days_from_today(days: int, part: str = "") -> Callable[[re.Match[str], date
 
 
 def _resolve_weekday(match: re.Match[str], today: date) -> _Day:
-    wanted, way = _WEEKDAYS.index(match["weekday"].lower()), match["day_way"].lower()
+    wanted, way = WEEKDAYS.index(match["weekday"].lower()), match["day_way"].lower()
     back = (today.weekday() - wanted) % 7 or 7
     if way == "on":  # may be past or to come: the tense would say
         return _Day(match[0])
