@@ -12,7 +12,7 @@ from ..core import access
 from ..core.access import Scope
 from ..core.dispatch import Call
 from ..core.events import Event, to_event
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User, cut, from_cursor, to_cursor
@@ -248,10 +248,6 @@ def list_events(space: Space, request: ListEvents) -> Events:
     return Events(events=[to_event(row) for row in rows])
 
 
-class Nothing(Request, frozen=True, kw_only=True):
-    """No parameters."""
-
-
 class Backlog(Response, frozen=True, kw_only=True):
     """Jobs of one kind and state. `oldest_at` is the due time of the first of them."""
 
@@ -275,7 +271,7 @@ class Status(Response, frozen=True, kw_only=True):
 
 
 @operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
-def show_status(call: Call, request: Nothing) -> Status:
+def show_status(call: Call, request: NoFields) -> Status:
     """Show the tenant, role and scope of the key, the storage, and the backlog of jobs."""
     scope = call.principal.scope
     rows = call.read(lambda space: space.tx.rows("job_backlog")) if scope is None else []

@@ -14,7 +14,7 @@ from msgspec import Meta, structs
 from ..clock import DAY, HOUR, to_datetime
 from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
 from ..core.dispatch import Call
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
 from ..errors import Invalid, NotFound
@@ -357,10 +357,6 @@ def wipe_bank(space: Space, request: OfBank) -> Erasure:
     erasure = _erase_entries(space, request.bank)
     space.collection(bank_place(request.bank, bank.policy()))
     return erasure
-
-
-class NoFields(Request, frozen=True, kw_only=True):
-    """An empty request."""
 
 
 class BankTemplate(Response, frozen=True, kw_only=True):

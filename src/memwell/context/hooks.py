@@ -17,7 +17,7 @@ from msgspec import Meta, structs
 
 from ..clock import to_datetime
 from ..core.catalog import Catalog, Item, Version, encode_settings
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, TooLarge
 from ..model.fields import ID_PATTERN, check_content, check_json, to_json
@@ -192,12 +192,8 @@ def create_hook(space: Space, request: CreateHook) -> HookInfo:
     return _to_response(HOOKS.add(space, hook, name=name))
 
 
-class ListHooks(Request, frozen=True, kw_only=True):
-    """An empty request."""
-
-
 @operation("hooks.list", "GET /api/prompt-hooks", envelope=True, example=Example({}, GIVEN))
-def list_hooks(space: Space, request: ListHooks) -> list[HookInfo]:
+def list_hooks(space: Space, request: NoFields) -> list[HookInfo]:
     """List all prompt hooks, the highest priority first."""
     return [_to_response(one) for one in sorted(HOOKS.list(space), key=priority_order)]
 

@@ -170,6 +170,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Base of all requests."""
 
 
+class NoFields(Request, frozen=True, kw_only=True):
+    """A request without fields."""
+
+
 class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all responses."""
 

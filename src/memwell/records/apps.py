@@ -14,7 +14,7 @@ from msgspec import Meta, structs
 from ..clock import to_datetime
 from ..core import documents
 from ..core.catalog import OMITTED, Catalog, Item
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.owners import app_records, user_records
 from ..core.space import Space
 from ..erasure.erase import EVERY_RUN
@@ -134,10 +134,6 @@ def configure(space: Space, request: ConfigureApp) -> AppInfo:
     if app.workflow is not None and documents.find(space.tx, "workflow", app.workflow) is None:
         raise Invalid(f"There is no workflow {app.workflow!r}: store it first.", field="workflow")
     return _to_app_info(space, APPS.update(space, item, app))
-
-
-class NoFields(Request, frozen=True, kw_only=True):
-    """Nothing."""
 
 
 @operation("apps.list", "GET /v1/apps", example=Example({}, GIVEN_APP))

@@ -15,7 +15,7 @@ from ..clock import to_datetime
 from ..core import documents
 from ..core.dispatch import Call
 from ..core.documents import Document as Stored
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
@@ -218,10 +218,6 @@ def _update(space: Space, request: UpdateWorkflow, found: ReadDocument) -> Workf
     _check(space, found)
     stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
     return _store_version(space, stored)
-
-
-class NoFields(Request, frozen=True, kw_only=True):
-    """No fields."""
 
 
 @operation("workflows.list", "GET /v1/workflows", example=Example({}, _GIVEN))
