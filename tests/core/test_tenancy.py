@@ -190,10 +190,10 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, engine: Engine) -> 
         finally:
             self.store = store
 
-    def write(self: Engine, principal: Principal, work: Any) -> Any:
+    def write(self: Engine, principal: Principal, work: Any, *given: Any) -> Any:
         self.store = _Leaky(store, leak if principal.tenant == "beta" else "")
         try:
-            return original[1](self, principal, work)
+            return original[1](self, principal, work, *given)
         finally:
             self.store = store
 
