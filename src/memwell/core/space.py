@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..clock import SECOND, Clock
-from ..erasure.erase import bury, expire_at
+from ..erasure.erase import bury
 from ..errors import Stale
 from ..ids import inner_id, new_id
 from ..jobs import queue
@@ -109,7 +109,7 @@ class Space(msgspec.Struct, eq=False):
             queue.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
             self._embeds = False  # once is enough
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
-        expire_at(self.tx, expires_at, self.now)
+        queue.expire_at(self.tx, expires_at, self.now)
         return entries
 
     def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:

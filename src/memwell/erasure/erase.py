@@ -38,7 +38,6 @@ GRACE = HOUR
 KEEP_EVENTS = 30 * DAY
 KEEP_REMOVALS = 10_000
 KEEP_RUNS = 30 * DAY
-EXPIRE_AT_LEAST_EVERY = DAY
 EXPIRE_AT_MOST_EVERY = MINUTE // 2
 SAMPLES = 32
 SHINGLE = 24
@@ -370,12 +369,6 @@ def sweep(run: JobRun) -> Repeat:
 # -- retention -------------------------------------------------------------------------------------------------------------
 
 
-def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
-    """Have the `expire` job run at a time, if that is soon. The job runs every day, so it finds what expires later."""
-    if expires_at is not None and expires_at <= now + EXPIRE_AT_LEAST_EVERY:
-        queue.ensure_slot(tx, "expire", expires_at, now)
-
-
 def expire(run: JobRun) -> Repeat:
     """Delete expired data in small steps, and repeat when the next data expires."""
     now, deleted = run.clock.now(), 0
@@ -387,7 +380,7 @@ def expire(run: JobRun) -> Repeat:
 
     def find_next(tx: Tx) -> int:
         found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
-        return min([now + EXPIRE_AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
+        return min([now + queue.EXPIRE_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
 
     return Repeat(max(run.read(find_next), now + EXPIRE_AT_MOST_EVERY))
 

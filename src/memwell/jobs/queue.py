@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from .. import typed
-from ..clock import MINUTE, SECOND, Clock
+from ..clock import DAY, MINUTE, SECOND, Clock
 from ..errors import LeaseLost
 from ..ids import new_id
 from ..storage.port import Rewrite, Store, TenantStore, Tx
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 State = Literal["ready", "running", "done", "dead", "cancelled"]
 
 MAX_ATTEMPTS = 8
+EXPIRE_EVERY = DAY
 LEASE = 30 * SECOND
 KEEP_FINISHED = 7 * 24 * 60 * MINUTE
 
@@ -86,6 +87,12 @@ def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | N
             tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
     elif found[1] > run_at and tx.run("hasten_job", id=found[0], run_at=run_at):
         tx.wake(run_at)
+
+
+def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
+    """Have the `expire` job run at a time, if that is soon. The job runs every day, so it finds what expires later."""
+    if expires_at is not None and expires_at <= now + EXPIRE_EVERY:
+        ensure_slot(tx, "expire", expires_at, now)
 
 
 def find(tx: Tx, job_id: str) -> StoredJob | None:

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Response
 from ..core.space import Space
-from ..erasure.erase import bury, expire_at
+from ..erasure.erase import bury
 from ..errors import Invalid, TooLarge
 from ..ids import inner_id
+from ..jobs import queue
 from ..model.collection import Place
 from ..model.fields import ID_PATTERN, check_json, etag, from_cursor, match, to_cursor
 from ..storage.port import Row, encode_numbers
@@ -254,7 +255,7 @@ def write_record(
             # what was answered before may not outlive it
             space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
     space.touch(collection_id, address_id)
-    expire_at(space.tx, expires_at, space.now)
+    queue.expire_at(space.tx, expires_at, space.now)
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
 
 
