@@ -50,7 +50,7 @@ class AuditFinding(Response, frozen=True, kw_only=True):
 
 
 class Audit(Response, frozen=True, kw_only=True):
-    """How many facts were looked at, how many findings there are of each kind, and the first thousand of them."""
+    """The number of facts, the number of findings of each kind, and the first thousand findings."""
 
     facts: int
     counts: dict[str, int]

@@ -67,7 +67,7 @@ class FactRow(NamedTuple):
     id: str = ""
     version: int = 0
     subject: str | None = None
-    """The person that it is about; None if nobody in particular."""
+    """The person that it is about; None if it is about no one in particular."""
     same: str = ""
     """Lookup key shared by statements of the same words about the same subject."""
     topic: str | None = None

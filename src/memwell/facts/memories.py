@@ -232,7 +232,7 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
 
 
 class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
-    """Selects a memory, and the time of which it is read."""
+    """Selects a memory, and the time as of which it is read."""
 
     id: AnyId
 

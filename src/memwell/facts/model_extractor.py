@@ -7,8 +7,8 @@ instead of ids: shorter, and a made-up label names no other turn.
 **Answer.** A model only proposes. Every statement must cite turns that it was given, in words that stand in them; whatever does
 not is no candidate, and neither is anything else of that answer: who makes up one source makes up others.
 
-**Failure.** An answer that is not believed is asked for once more, with the reason. A server that is slow, busy or broken is not
-asked again: the rest of the session goes to the rules at once, so that the whole ends within its limit.
+**Failure.** After an answer that is not believed, the model is called once more, with the reason. A server that is slow, busy or
+broken is not called again: the rest of the session goes to the rules at once, so that the whole ends within its limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .statement import MONTHS, WEEKDAYS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LINE_TOKENS = 30
-"""About what a turn's line costs beside its text."""
+"""Estimated tokens of a line beside the text of its turn."""
 
 INSTRUCTIONS = """\
 You list what is worth remembering of a conversation. Answer with one JSON object and nothing else: {"facts": [...]}.
@@ -396,7 +396,7 @@ def _join_words(words: Iterable[str]) -> str:
 
 Rules = Callable[[Sequence[Turn]], list[Candidate]]
 MIN_SECONDS = 0.05
-"""With less time than this left, nothing is asked any more."""
+"""With less time than this left, the model is not called."""
 RETRY_HINTS = {"cut": "It was longer than allowed and broke off: list fewer facts."}
 """Failures of the model itself, not of its server, that a second try may heal; and what to tell it."""
 MAX_FAILURES = 2
@@ -409,10 +409,10 @@ class Limits(NamedTuple):
     call_s: float = 30.0
     total_s: float = 120.0
     tokens: int | None = None
-    """What is left of the budget; None: there is no limit."""
+    """The rest of the budget; None: there is no limit."""
     chunk_tokens: int = 4000
     overlap: int = 2
-    """How many turns two portions share."""
+    """Turns that two portions share."""
     max_tokens: int = 4096
     max_answer: int = 1024 * 1024
     max_facts: int = 100
@@ -427,7 +427,7 @@ class Proposal(NamedTuple):
     tokens_out: int
     tries: int
     fallback: str | None
-    """Why the rules were used for some or all of it; None: they were not."""
+    """The first reason to use the rules for some or all of it; None if they were not used."""
 
 
 class _ModelUnusable(Exception):
@@ -527,7 +527,7 @@ class _ModelSession:
 
 
 PROMPT_TOKENS = 1500
-"""About what the instructions to the model take, with each portion."""
+"""Estimated tokens of the instructions that each portion comes with."""
 
 
 def extract_by_model(

@@ -135,12 +135,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: list[Evidence]
     importance: float
     confidence: float
-    """Of the fact, with all that confirms it."""
+    """Confidence in the fact, with all that confirms it."""
     origin: str
     same: str
     valid_from: int
     id: str = ""
-    """Of the fact, new or known; empty if it is skipped."""
+    """The id of the fact, new or known; empty if it is skipped."""
     subject: str | None = None
     speaker: str | None = None
     """The person who said it, if known by name."""
@@ -159,7 +159,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own: float = 0.0
     """Confidence of this statement alone."""
     version: int = 0
-    """Of the fact, written when the plan was applied."""
+    """The version of the fact that was written when the plan was applied."""
 
 
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -191,7 +191,7 @@ class DroppedSentence(NamedTuple):
     """A passage that gave no candidate, and the reason (`rules.keep_or_drop.Drop`)."""
 
     id: str
-    """Of the turn."""
+    """The id of the turn."""
     start: int
     end: int
     reason: str

@@ -51,9 +51,9 @@ class Decision(NamedTuple):
     targets: tuple[str, ...] = ()
     """The fact that it is merged into, or those that it supersedes."""
     past: bool = False
-    """To be added as something that was true once: what is known about it was said later."""
+    """It is added as something that was true once: what is known about it was said later."""
     fuller: bool = False
-    """Of a merge: the candidate says more than the fact does, and its wording is the better one."""
+    """It is merged, and says more than the fact does, so that its wording is the better one."""
 
 
 class _Neighbour(NamedTuple):
@@ -106,7 +106,7 @@ def combine_confidence(confidence: float, more: float) -> float:
 
 
 def _is_same_subject(known: KnownFact, candidate: Candidate) -> bool:
-    """Return True if both are about the same subject, or both about nobody in particular."""
+    """Return True if both are about the same subject, or both about none."""
     if known.subject is None or candidate.subject is None:
         return known.subject is candidate.subject
     return subject_person(known.subject) == subject_person(candidate.subject)

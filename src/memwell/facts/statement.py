@@ -4,8 +4,8 @@ Three parts: the tables of rules by which a statement is brought into a plain fo
 the topics, which are slots of `data/slots.txt` with values. A slot is something about a person that two statements can be
 compared by: home, age, allergy. "Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot with two values.
 
-Each rule and slot has cues: words one of which must be there for its pattern to be worth trying, which most often none is.
-Patterns are compiled when a cue of theirs is first seen.
+Each rule and slot has cues: its pattern is tried only on texts with one of these words, which most texts lack. Patterns
+are compiled when a cue of theirs is first seen.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ CHANGES = rule(
     "promoted resigned fired lost",
     "",
 ).cues
-"""What is told by these happened at a time that is given with it, and lasts."""
+"""Words for events that happened at the given time, and last."""
 _SEASONS = "summers?|winters?|spring|autumn|fall|holidays|season|semester|term"
 _WEEKLY = "|".join(f"{day}s" for day in WEEKDAYS)
 TEMPORARY = rule(
@@ -188,7 +188,7 @@ TEMPORARY = rule(
     r"(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
     rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
 )
-"""What is so besides, for a while, now and then, or was so at another time of life: it ends nothing."""
+"""Words for a state besides another one, for a while, now and then, or at another time of life: it ends nothing."""
 AT_ONE_TIME = rule(
     "today tonight tomorrow this in during over weekend week on",
     r"\b(?:today|tonight|tomorrow"
@@ -219,14 +219,14 @@ TAIL = re.compile(
     r"|, (?=(?:@(?:'s)?|they|she|he|it|their|his|her)[ '])|, by the way\b",
     re.IGNORECASE,
 )
-"""Where a reason, a consequence, an objection or another sentence begins. Its denial does not deny the statement."""
+"""The beginning of a reason, a consequence, an objection or another sentence. Its denial does not deny the statement."""
 COMPARED = rule(
     "than over prefer prefers preferred",
     r"(?<= )(?:more |better |rather )?than\b|(?<=\w )over (?=\w+[.!]?$)"
     r"|(?<=prefers )([\w-]+) to (?=\w)|(?<=prefer )([\w-]+) to (?=\w)",
     r"\1\2" + "\n",
 )
-"""What follows is what something is compared with."""
+"""Words that stand before what something is compared with."""
 PAST_TENSE = re.compile(
     r"@ (?:has (?:been )?|have (?:been )?)?(?!(?:married|divorced|based|named|called|retired|engaged)\b)(?:\w+ed|"
     + "|".join(THESAURUS["past"])
@@ -497,7 +497,7 @@ class Topic(NamedTuple):
     """A slot and the value that a statement gives it."""
 
     name: str
-    """Of the slot: "home". It holds nothing of what was said."""
+    """The name of the slot: "home". It holds nothing of what was said."""
     slot: str
     """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
     whose: frozenset[str]

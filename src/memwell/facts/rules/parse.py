@@ -81,7 +81,7 @@ class ParsedTurn(NamedTuple):
 
 
 def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
-    """Parse a turn. `names`: in lower case, those by which somebody may be addressed."""
+    """Parse a turn. `names`: the names by which a speaker may be addressed, in lower case."""
     dropped: list[DroppedSentence] = []
     text, attachments = _mask(turn, dropped)
     found = split_sentences(text)
@@ -191,7 +191,7 @@ def _content_stems(text: str) -> frozenset[str]:
 
 # -- lead-ins
 #
-# What only leads up to a sentence is removed, and a subject that is left out is added.
+# Words that only lead up to a sentence are removed, and a subject that is left out is added.
 
 
 _LEAD = re.compile(

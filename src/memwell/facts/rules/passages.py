@@ -123,7 +123,7 @@ def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
 
 # -- languages
 #
-# What is not English is quoted: a wrong rewording would be worse than none.
+# Other languages than English are quoted: a wrong rewording would be worse than none.
 
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -369,7 +369,7 @@ def _blank_mail(text: str) -> str:
 
 
 def _blank_letter(text: str, speaker: str) -> str:
-    """Blank a letter that somebody else has signed; of one's own, only the salutation and the signature."""
+    """Blank a letter signed by another person; of the speaker's own, only the salutation and the signature."""
     if "," not in text:
         return text
     opening = _SALUTATION.search(text)
