@@ -63,7 +63,7 @@ def sentence_drop(sentence: Sentence, asks: bool, is_last_of_note: bool | None) 
         return Drop.TOO_LONG
     if is_foreign_greeting(sentence.text):
         return Drop.GREETING
-    if is_hypothetical(sentence.text):
+    if _HYPOTHETICAL.match(sentence.text.replace("’", "'")):
         return Drop.HYPOTHETICAL
     if sentence.text.endswith(":") and is_last_of_note is not False:
         return Drop.HEADING
@@ -82,14 +82,10 @@ _HYPOTHETICAL = re.compile(
     |tell\ me\ an?\ (?:story|joke|tale)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
+"""`Suppose I …`, and requests to write a text."""
 _SARCASM = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
 _ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
 _GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
-
-
-def is_hypothetical(sentence: str) -> bool:
-    """Return True for "Suppose I …", and for requests to write a text."""
-    return _HYPOTHETICAL.match(sentence.replace("’", "'")) is not None
 
 
 def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
