@@ -159,7 +159,7 @@ class _Leaky:
 
 
 @pytest.mark.every_engine
-@cases(
+@pytest.mark.parametrize(
     ("leak", "name"),
     [
         ("read", "flows.last"),
