@@ -73,7 +73,7 @@ _ACME = {"tenant": "acme"}
     status=201,
     example=Example(_ACME),
 )
-def create_require_tenant(call: Call, request: NamedTenant) -> Tenant:
+def create_tenant(call: Call, request: NamedTenant) -> Tenant:
     """Create a tenant."""
     if not call.engine.ensure_tenant(request.tenant):
         raise Conflict("A tenant of that name exists already.")
@@ -101,8 +101,8 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
     repeatable=False,
     example=Example(_ACME, (("tenants.create", _ACME),)),
 )
-def delete_require_tenant(call: Call, request: NamedTenant) -> Tenant:
-    """Erase a tenant with all its memory and keys, for good."""
+def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
+    """Erase a tenant with all its memory and keys, permanently."""
     if request.tenant == call.principal.tenant:
         raise Conflict("Your key belongs to this tenant: delete it with an operator key of another tenant.")
     tenant = _require_tenant(call, request.tenant)
@@ -164,7 +164,7 @@ _KEY = {"name": "chatbot", "role": "agent", "flow": "support"}
     status=201,
     example=Example(_KEY),
 )
-def create_require_key(call: Call, request: CreateKey) -> NewKey:
+def create_key(call: Call, request: CreateKey) -> NewKey:
     """Create an API key, optionally limited to one flow or one user. Its secret is shown once."""
     tenant = request.tenant or call.principal.tenant
     if (tenant != call.principal.tenant or request.role == "operator") and not call.principal.may("operator"):
@@ -217,7 +217,7 @@ class OneKey(Request, frozen=True, kw_only=True):
     repeatable=False,
     example=Example({"id": "$0.id"}, (("keys.create", _KEY),)),
 )
-def revoke_require_key(call: Call, request: OneKey) -> Key:
+def revoke_key(call: Call, request: OneKey) -> Key:
     """Revoke an API key. It stops working within a second."""
     tenant = call.principal.tenant
     _require_key(call, tenant, request.id)

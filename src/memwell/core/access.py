@@ -138,7 +138,7 @@ def create_key(
 
 
 def create_first_key(control: Control, tenant: str, now: int) -> str | None:
-    """Store an operator's key if there is no key at all, and return its secret. Only one of several starting servers does."""
+    """Store an operator's key if no key exists, and return its secret. If several servers start, only one does."""
     secret = PREFIX + secrets.token_urlsafe(32)
     control.renew()
     row = {"id": new_id(), "tenant": tenant, "hash": hash_secret(control.secret, secret), "now": now}
@@ -171,7 +171,7 @@ class Authenticator:
         return found.principal
 
     def admit_cached(self, secret: str | None, *, counted: bool = True) -> Principal | None:
-        """Do the same from the cache alone; None if the store must be asked."""
+        """Do the same from the cache alone. Return None if the store must be read."""
         found = self._find_cached(secret)
         if found is None or (self._is_limited(found.key, counted) and not self._rates.take_local(found.key.id)):
             return None
@@ -227,7 +227,7 @@ class RateLimits:
         self._lock = Lock()
 
     def take_local(self, key_id: str) -> bool:
-        """Count a request against this server's portion; False if the store must be asked."""
+        """Count a request against this server's portion. Return False if the portion is used up."""
         share = self._share(key_id)
         with self._lock:
             taken = share.take()
@@ -236,7 +236,7 @@ class RateLimits:
         return taken
 
     def take(self, key_id: str, rate: int) -> None:
-        """Count a request. Only one of the waiting requests asks the store."""
+        """Count a request. Only one of the waiting requests takes a new portion from the store."""
         share = self._share(key_id)
         with share.gate:
             if not share.left and not share.spent:

@@ -1,6 +1,6 @@
-"""Catalogs: kinds of documents that people define and the engine keeps as JSON, such as stores, definitions or banks.
+"""Catalogs: kinds of documents that users define and the engine stores as JSON, such as stores, definitions or banks.
 
-A room declares one catalog per kind, with the struct of its settings, and gets the rest:
+A room declares one catalog per kind, with the struct of its settings:
 
     HOOKS = Catalog("hook", Hook, immutable=("selector",), clearable=("description",))
 
@@ -104,14 +104,15 @@ class Catalog(Generic[T]):
 
     def list(self, space: Space) -> list[Item[T]]:
         """Return all, by id. There are at most `documents.MAX_DOCUMENTS`."""
-        return [self.to_item(one) for one in documents.list_documents(space.tx, self.kind)]
+        found = documents.list_documents(space.tx, self.kind)
+        return [Item(*document[:3], self.decode(document.body), *document[4:]) for document in found]
 
     def count(self, space: Space) -> int:
         row = space.tx.row("count_documents", kind=self.kind)
         return 0 if row is None else int(row[0])
 
     def add(self, space: Space, settings: T, *, name: str, item_id: str | None = None) -> Item[T]:
-        """Add an item under a new id, or under one that the caller knows to be free."""
+        """Add an item under a new id, or under an unused one of the caller."""
         item = Item(item_id or str(uuid.uuid4()), name, 1, settings, space.now, space.now)
         body = encode_settings(settings)
         documents.add(space.tx, self.kind, Document(item.id, name, 1, body, space.now, space.now))
@@ -145,9 +146,6 @@ class Catalog(Generic[T]):
 
     def delete(self, space: Space, item_id: str) -> bool:
         return documents.erase(space.tx, self.kind, item_id, space.now)
-
-    def to_item(self, document: Document) -> Item[T]:
-        return Item(*document[:3], self.decode(document.body), *document[4:])
 
 
 _decoders: dict[type, Any] = {}

@@ -75,7 +75,7 @@ class Call:
             return answer
         result = work(space, *given)
         if self._mark is not None and (space.touched or self._operation.bound is None):
-            # an answer that names an address without touching it could not be erased together with it, so it is not stored
+            # An answer that names an address without touching it is not stored: it could not be erased with the address.
             _remember(space, self._mark, result, names_entries=self._operation.effect != "erase")
         self._tell(space)
         return result
@@ -151,7 +151,7 @@ def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, k
 
 
 def mark_once(operation: Operation, what: str) -> tuple[bytes, bytes]:
-    """The mark of work that is done once, whatever the rest of the request is."""
+    """Return the mark of work that is done once, even if requests for it differ in other fields."""
     digest = _digest(operation.name.encode(), b"once", what.encode())
     return digest, digest
 

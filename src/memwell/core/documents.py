@@ -63,12 +63,12 @@ def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> 
     """Store the next version of a document, if it is still the one that was read."""
     changed = {"name": name, "body": body, "now": now, "seen": old.version}
     if not tx.run("set_document", kind=kind, id=old.id, **changed):
-        raise Stale("Somebody else has just changed it: read it again and repeat the change.")
+        raise Stale("It was changed in the meantime: read it again and repeat the change.")
     return old._replace(name=name, version=old.version + 1, body=body, updated_at=now)
 
 
 def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
-    """Delete a document for good: it is also deleted from a backup that is restored later."""
+    """Delete a document and log the erasure, so that a backup that is restored later deletes it too."""
     found = find(tx, kind, document_id)
     if found is None:
         return False

@@ -31,7 +31,7 @@ Given = TypeVarTuple("Given")
 
 FINISH_S = 5.0
 MOST_MODELS = 32
-"""Language models of workflows that stay open besides the configured one."""
+"""Largest number of open language models of workflows, besides the configured one."""
 
 
 class Engine:
@@ -63,14 +63,14 @@ class Engine:
         return engine
 
     def read(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given, sole: bool = False) -> T:
-        """Run work on a snapshot of the principal's tenant; `sole`: it is usually one statement."""
+        """Run work on a snapshot of the principal's tenant. `sole` work usually runs one statement."""
         clock, links = self.clock, self.links
         return self.store.read(
             principal.tenant, lambda tx: work(Space(tx, principal, clock, clock.now(), links), *given), sole
         )
 
     def write(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given) -> T:
-        """Run work in one transaction of the principal's tenant; durable when this returns."""
+        """Run work in one transaction of the principal's tenant. It is durable when this returns."""
         clock = self.clock
         return self.store.write(
             principal.tenant,
@@ -79,7 +79,7 @@ class Engine:
 
     @property
     def recall(self) -> SearchEngine:
-        """Search. It is loaded at the first use, because other operations need little of its code."""
+        """The search engine. It is loaded at the first use, because other operations need little of its code."""
         if self._recall is None:
             from ..models.embedder import open_embedder
             from ..search.search_engine import SearchEngine
@@ -176,9 +176,9 @@ class Engine:
             if other is None:
                 other = self._models[named.model] = open_completer(named, self._config.llm_key(named.kind))
             self._models.move_to_end(named.model)
-            gone = self._models.popitem(last=False)[1] if len(self._models) > MOST_MODELS else None
-        if gone is not None:
-            _hang_up(gone)
+            evicted = self._models.popitem(last=False)[1] if len(self._models) > MOST_MODELS else None
+        if evicted is not None:
+            _hang_up(evicted)
         return other, named
 
     def _on_due(self, tenant: str, at: int) -> None:
@@ -187,6 +187,6 @@ class Engine:
 
 
 def _hang_up(completer: Completer) -> None:
-    """Close the connections of a model; running calls finish first."""
+    """Close the connections of a model after its running calls."""
     close: Callable[[], None] = getattr(completer, "close", lambda: None)
     close()

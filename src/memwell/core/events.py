@@ -71,7 +71,7 @@ def publish_read(engine: Engine, principal: Principal, operation: Operation, req
 
 
 def watch(engine: Engine, principal: Principal, after: int | None = None) -> Iterator[Event | None]:
-    """Stream the events of a tenant without end. It yields None now and then if there are none."""
+    """Stream the events of a tenant without end. If there are none, it yields None at intervals."""
     with engine.store.notifier.listen() as messages:
         seen = engine.store.read(principal.tenant, _last) if after is None else after
         yield None

@@ -1,7 +1,7 @@
 """Links to files. A link lets its holder read one file until it expires.
 
 A link names the tenant, the file and the day of its end, and is signed with the secret of the store. The end is counted in whole
-days, so a link is the same text all day long and is valid for at least thirty days.
+days, so a link has the same text all day and is valid for at least thirty days.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def function(given: Any) -> Any:
 
 
 def register(name: str, body: F) -> F:
-    """Register a function. It replaces an earlier one of that name."""
+    """Register a function, or replace the one of that name."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name[:100]!r} cannot name a function: use letters, digits, '_', '-' and '.'.")
     with _lock:

@@ -20,7 +20,7 @@ from .access import OwnerKind, Role
 from .operation import Effect, Example, Operation, Request, operation
 
 IDLE = 30 * MINUTE
-"""A user's turns that are no further apart than this belong to one session."""
+"""Longest pause between two turns of one session of a user."""
 
 AGENT_LOG = Place("log", "agent", "timeline", sealed=True)
 
@@ -58,7 +58,7 @@ def flow_facts(flow: str) -> Place:
 
 
 def user_records(user: str) -> Place:
-    """All records of a user, whatever wrote them, so that forgetting the user forgets them."""
+    """All records of a user. Forgetting the user erases them."""
     return Place("user", user, "record")
 
 
@@ -96,7 +96,7 @@ def owner_operation(
 ) -> Callable[[Callable[..., Any]], OwnerOperations]:
     """Declare the function below as an operation of users and of flows; see `operation` for the flags.
 
-    `route` is what follows the owner in the path. The request is an `OwnerRequest`; the owner need not be in the examples.
+    `route` is the rest of the path after the owner. The request is an `OwnerRequest`; the owner need not be in the examples.
     If the two differ in their fields, it is a union of the user's and the flow's request. `{owner}` in the docstring becomes
     `user` or `flow`.
     """
@@ -106,8 +106,8 @@ def owner_operation(
         hint = typing.get_type_hints(function)["request"]
         user_request, flow_request = typing.get_args(hint) or (hint, hint)
 
-        def make(kind: OwnerKind, request: type[OwnerRequest], example: Example) -> Operation:
-            made = operation(
+        def declare_for(kind: OwnerKind, request: type[OwnerRequest], example: Example) -> Operation:
+            declared = operation(
                 f"{kind}s.{verb}",
                 f"{method} /v1/{kind}s/{{{kind}}}{path}",
                 effect=effect,
@@ -119,9 +119,9 @@ def owner_operation(
                 patient=patient,
                 request=_add_owner(request, kind),
             )(function)
-            return replace(made, summary=made.summary.replace("{owner}", kind))
+            return replace(declared, summary=declared.summary.replace("{owner}", kind))
 
-        return OwnerOperations(make("user", user_request, user), make("flow", flow_request, flow))
+        return OwnerOperations(declare_for("user", user_request, user), declare_for("flow", flow_request, flow))
 
     return declare
 

@@ -78,7 +78,7 @@ def fact_kinds(valid_at: object, *, past: bool = False) -> tuple[str, ...]:
 def list_facts_at(
     space: Space, address: Address, at: Moments, after: int = 0, condition: Filter | None = None
 ) -> Iterator[FactLife]:
-    """The versions after a sequence number that were known and true then, in the order in which they became known."""
+    """Yield the versions after a sequence number that were known and true then, in the order in which they became known."""
     kinds = fact_kinds(at.valid_at)
     while True:
         rows = space.tx.rows("lives_after", condition, address_id=address.id, after=after, now=space.now, limit=PIECE)

@@ -1,5 +1,5 @@
-"""A command for every operation, made from the registry: path fields and content are arguments, the other fields are options. A
-single other required field is both."""
+"""A command for every operation of the registry. Path fields and content are arguments, the other fields are options. If only one
+other field is required, it is both."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ NOUNS = {
 """The name and the help of each group of commands."""
 MAX_QUESTION_PART = 200
 NEGATIVE = 1
-"""The exit code if a check says no, or a run has failed."""
+"""The exit code if a check finds a problem or a run fails."""
 CLEARING = "`''` clears it."
 PLAIN = (str, int, float, bool)
 ARGUMENT_SUFFIX = "_argument"
-"""Ends the name of the parameter that takes a field as an argument, where it is an option as well."""
+"""Suffix of the parameter for the argument, if a field is an argument and an option."""
 
 PARSERS: Mapping[str, Parser] = {
     "projections": parse_projections,
@@ -89,8 +89,8 @@ PARSERS: Mapping[str, Parser] = {
     "matching_rules_yaml": parse_text,
     "compaction_prompt": parse_text,
 }
-"""Parsers of fields whose type does not tell: paths that stand for an object, and texts that are kept in files. `content` is not
-one of them, because what people say may begin with `@`."""
+"""Parsers of fields whose type does not determine one: paths instead of an object, and texts that people keep in files. `content`
+is not among them, because a message may begin with `@`."""
 HELP: Mapping[Parser | None, str] = {
     parse_json: "JSON, or `@FILE`; `@-`: standard input.",
     parse_list: "`one,two`, JSON, or `@FILE`; `@-`: standard input. May be repeated.",
@@ -154,7 +154,7 @@ def _build_command(operation: Operation) -> Callable[..., None]:
         with report_errors(labels):
             confirm(_build_question(operation, values), yes or options.get("dry_run") is True)
             data = _build_request(operation, fields, values, arguments)
-            # A message may mean a choice or a given value of the same name.
+            # An error message may quote a choice or a value that is spelled like the name of a field.
             words = {*_list_words(data.values()), *(choice for field in fields for choice in field.choices)}
             labels |= {one.name: _label(one.name, arguments) for one in fields if one.name not in words}
             with target.memory() as memory:
@@ -177,7 +177,7 @@ class CommandField(NamedTuple):
     name: str
     parameters: tuple[inspect.Parameter, ...]
     parse: Parser | None
-    """None: the value is taken as it stands."""
+    """None if the value needs no parsing."""
     default: Any
     choices: tuple[str, ...]
 
@@ -189,7 +189,8 @@ def list_positional(operation: Operation) -> list[str]:
 
 
 def _find_main_field(operation: Operation) -> str | None:
-    """The field that is an argument as well as an option: the only required one beside the path, if no content is."""
+    """Return the field that is both an argument and an option: the only required one beside the path, unless the content is an
+    argument."""
     if len(list_positional(operation)) > len(operation.path_fields):
         return None
     required = [one.name for one in msgspec.structs.fields(operation.request) if one.required]
@@ -211,9 +212,8 @@ def list_fields(operation: Operation) -> list[CommandField]:
 def _to_command_field(operation: Operation, field: FieldInfo, hint: Any) -> CommandField:
     plain = _plain_type(hint)
     parse = _choose_parser(field, plain, hint)
-    kind: Any = (
-        plain if parse is None and plain in PLAIN else str
-    )  # choices are checked with the request, which says more
+    # Choices are texts here: the check of the request explains them better than Typer does.
+    kind: Any = plain if parse is None and plain in PLAIN else str
     choices = typing.get_args(plain)
     name = option_name(field.name)
     names = f"{name}/--no-{name[2:]}" if kind is bool else name
@@ -251,7 +251,7 @@ def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty)
 
 
 def _plain_type(hint: Any) -> Any:
-    """The type of a field that is given as it stands, as a time or as bytes; None for a field that is given as JSON."""
+    """Return the type of a field that is a text, number, flag, time or bytes; None for a field that is JSON."""
     options = [one for one in _union_members(hint) if one is not type(None)]
     if len(options) != 1:
         return None
@@ -267,7 +267,7 @@ def _choose_parser(field: FieldInfo, kind: Any, hint: Any) -> Parser | None:
     if kind is bytes:
         return parse_bytes
     if kind is not None:
-        return _clearable(kind) if field.default is UNSET else None
+        return _build_clearing_parser(kind) if field.default is UNSET else None
     members = _union_members(hint)
     items = [typing.get_args(one)[0] for one in members if typing.get_origin(one) is list]
     if any(_plain_type(item) not in (None, datetime, bytes) for item in items):
@@ -276,8 +276,8 @@ def _choose_parser(field: FieldInfo, kind: Any, hint: Any) -> Parser | None:
     return parse_document if is_document else parse_json
 
 
-def _clearable(kind: type) -> Parser:
-    """A parser of a field that an empty text clears: over HTTP it is null."""
+def _build_clearing_parser(kind: type) -> Parser:
+    """Build the parser of a field that an empty text clears. Over HTTP, null clears it."""
 
     def parse(name: str, value: str) -> Any:
         if not value:
@@ -303,7 +303,7 @@ def _union_members(hint: Any) -> list[Any]:
 
 
 class FieldError(typer.BadParameter):
-    """A usage error whose message names both ways to give a field, which Typer's own message would not."""
+    """A usage error that names both the argument and the option. Typer's own message names only one."""
 
     def format_message(self) -> str:
         return self.message
@@ -350,8 +350,8 @@ def _build_question(operation: Operation, values: Mapping[str, Any]) -> str:
         if name not in operation.path_fields
         for each in (value if isinstance(value, list) else [value])
     ]
-    what = ", ".join(shorten(one, MAX_QUESTION_PART) for one in parts)
-    return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Continue?")))
+    details = ", ".join(shorten(part, MAX_QUESTION_PART) for part in parts)
+    return ". ".join(filter(None, (f"{first}: {details}" if details else first, further, "Continue?")))
 
 
 def _build_request(
@@ -384,7 +384,7 @@ def _print(answer: Any, as_json: bool) -> None:
 
 
 def _is_negative(operation: Operation, answer: Any) -> bool:
-    """True if something is invalid, conflicts or breaks, or if a run that this command started has failed."""
+    """Return True if the answer reports a problem or a conflict, or if a run that this command started has failed."""
     match type(answer).__name__:
         case "Run" | "Executed":
             return operation.writes and answer.status not in ("done", "running")

@@ -24,24 +24,16 @@ MISSING_FILENAME = "--filename is missing: standard input has no file name."
 Parser = Callable[[str, Any], Any]
 """Parses the value of a field. The first argument is the field's name on the command line, for errors."""
 
-_document_name: ContextVar[str] = ContextVar("document_name", default="document")
+document_name: ContextVar[str] = ContextVar("document_name", default="document")
+"""The file that the command has read its document from."""
 
 # -- files and standard input
 
 
 def read_document(file: str) -> str:
     """Read a document. Problems found in it are reported with the name of the file."""
-    _document_name.set(_display_name(file))
+    document_name.set(_display_name(file))
     return read_text(file)
-
-
-def document_name() -> str:
-    """The file that the command has read its document from."""
-    return _document_name.get()
-
-
-def reset_document_name() -> None:
-    _document_name.set("document")
 
 
 def read_text(file: str) -> str:
@@ -117,7 +109,7 @@ def parse_projections(name: str, value: str) -> Any:
 
 
 def parse_document(name: str, value: str) -> str:
-    """Return a document as it stands, or from a file: `@FILE`."""
+    """Return a document, or read it from a file: `@FILE`."""
     file = _file_of(value)
     if file is None and (suggestion := _suggest_file(value)):
         raise Invalid(f"{name} must be a document, not the name of a file.{suggestion}")
@@ -125,7 +117,7 @@ def parse_document(name: str, value: str) -> str:
 
 
 def parse_text(_name: str, value: str) -> str:
-    """Return a text as it stands, or from a file: `@FILE`. `@@` begins a text that itself begins with `@`."""
+    """Return a text, or read it from a file: `@FILE`. `@@` stands for a leading `@` of the text."""
     if value.startswith(FROM_FILE * 2):
         return value[len(FROM_FILE) :]
     file = _file_of(value)
@@ -133,7 +125,7 @@ def parse_text(_name: str, value: str) -> str:
 
 
 def parse_bytes(_name: str, value: str) -> bytes:
-    """Parse Base64, or return the bytes of a file: `@FILE`."""
+    """Parse Base64, or read the bytes of a file: `@FILE`."""
     file = _file_of(value)
     if file is not None:
         return read_bytes(file)
@@ -144,7 +136,7 @@ def parse_bytes(_name: str, value: str) -> bytes:
 
 
 def parse_values(parse: Parser, name: str, value: Any) -> Any:
-    """Parse the value of a field. Lists and objects given several times are joined."""
+    """Parse the value of a field. Join lists and objects of a repeated option."""
     if not isinstance(value, list):
         return parse(name, value)
     parsed = [parse(name, one) for one in value]

@@ -13,7 +13,6 @@ from .target import Target
 
 app = typer.Typer(
     name="memwell",
-    help="Memory for AI agents: what was said, what is known and what is set.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,7 +39,7 @@ def options(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Memory for AI agents: what was said, what is known and what is set."""
+    """Memory for AI agents: conversations, facts and records."""
     context.obj = Target(home=home, url=url, tenant=tenant)
 
 

@@ -1,4 +1,4 @@
-"""`memwell backup | restore | migrate | move | doctor`: they work on a directory or a database itself, not through a server."""
+"""`memwell backup | restore | migrate | move | doctor`. They work on a directory or a database, not through a server."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def backup(
         Path | None, typer.Argument(help="The folder for backups. Default: `…-backups` beside the data.")
     ] = None,
     tenant: Tenants = None,
-    keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="Keep this many backups of this kind, and remove older ones.")
-    ] = None,
+    keep: Annotated[int | None, typer.Option("--keep", min=1, help="Keep only this many backups of this kind.")] = None,
     erasures_only: Annotated[
         bool, typer.Option("--erasures-only", help="Only the erasure log, for restoring older backups.")
     ] = False,
@@ -126,10 +124,10 @@ def restore(
 
 
 def _resolve_local(target: Target, tenants: list[str] | None) -> tuple[str, list[str]]:
-    """Return the data to work on, and the tenants; `--tenant` may stand before the command as well."""
+    """Return the data to work on and the tenants. `--tenant` may also precede the command."""
     if target.server_url:
         raise Invalid(
-            f"This works on the data itself, not through {target.server_url}: run it where the data is, with --home."
+            f"This command cannot work through {target.server_url}: run it on the machine with the data, with --home."
         )
     return target.config().home, tenants or ([] if target.tenant is None else [target.tenant])
 
@@ -199,7 +197,7 @@ def migrate(
             raise Invalid("--citus needs a database: give its address with --home postgresql://…")
         with closing(open_engine(config)) as engine:
             tenants = list_tenants(engine.store)
-            for tenant in [] if config.on_postgres else tenants:  # in a directory, every tenant has its own tables
+            for tenant in [] if config.on_postgres else tenants:  # in a directory, every tenant has its own file
                 engine.store.read(tenant, lambda tx: tx.row("last_event"))
         tables: list[str] = []
         if citus:
@@ -274,7 +272,7 @@ class Finding(NamedTuple):
 
 
 def doctor(context: typer.Context, as_json: Json = False) -> None:
-    """Check the installation, the data and the jobs, and explain what is wrong."""
+    """Check the installation, the data and the jobs, and explain problems."""
     target: Target = context.obj
     with report_errors():
         login = target.find_login()
@@ -352,5 +350,5 @@ def _check_jobs(backlog: Iterable[tuple[str, int]]) -> Finding:
         counts[state] += count
     if counts["dead"]:
         advice = "`memwell job list --state dead` lists them, `memwell job retry ID` runs one again"
-        return Finding("jobs", "warning", f"{counts['dead']} failed for good: {advice}")
+        return Finding("jobs", "warning", f"{counts['dead']} failed permanently: {advice}")
     return Finding("jobs", "ok", f"none failed, {counts['ready']} waiting")

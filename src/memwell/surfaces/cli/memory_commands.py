@@ -48,7 +48,7 @@ FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
 FlowArgument = Annotated[str, typer.Argument(help="The flow.")]
 SessionArgument = Annotated[str, typer.Argument(help="The session's id.", metavar="SESSION")]
 AppArgument = Annotated[str, typer.Argument(help="The app.")]
-AppSessionArgument = Annotated[str, typer.Argument(help="The session. It begins with its first use.")]
+AppSessionArgument = Annotated[str, typer.Argument(help="The session. Its first use creates it.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="The file to write. Default: standard output.")
 ]
@@ -89,7 +89,7 @@ def show_session(
     limit: Annotated[int, typer.Option(help="The number of latest turns to show.")] = 200,
     as_json: Json = False,
 ) -> None:
-    """Show a session: its conversation and its semantic memories."""
+    """Show a session: its conversation and its memories."""
     with open_memory(context) as memory:
         view = _require_session(memory, session, flow).show(limit)
         print_answer(view, as_json, lambda: _print_session(view))
@@ -121,15 +121,15 @@ def remove(
             if flow is None or not everything:
                 raise Invalid("Name a session, or use --flow F --all to delete all memory of a flow.")
             confirm(f"Delete ALL memory of flow {flow}? This cannot be undone.", yes)
-            receipt, what = memory.flow(flow).delete(), f"All memory of flow {flow}"
+            receipt, subject = memory.flow(flow).delete(), f"All memory of flow {flow}"
         else:
             if everything:
                 raise Invalid("--all deletes a whole flow: omit the session, or omit --all.")
             place = _require_session(memory, session, flow)
             confirm(f"Delete session {session}? This cannot be undone.", yes)
-            receipt, what = place.delete(), f"Session {session}"
+            receipt, subject = place.delete(), f"Session {session}"
         counts = ", ".join(f"{layer} {count}" for layer, count in sorted(receipt.layers.items()) if count)
-        line = f"{what} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left)."
+        line = f"{subject} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left)."
         print_answer(receipt, as_json, line)
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...errors import Invalid, MemwellError
-from .inputs import document_name, reset_document_name
+from .inputs import document_name
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -26,12 +26,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 INDENT = "  "
 MIN_WIDTH = 20
 UNLIMITED = 10_000
-"""The width of output that is not a terminal: no line is broken there."""
+"""The width of output that is not a terminal, so that no line is broken."""
 MANY_COLUMNS = 5
 """With more columns than these, cells are shortened; `--json` shows all of them."""
 SHORT = 36
 UNBROKEN = ("id", "name", "key", "status", "type")
-"""Columns whose cells are not folded: they are copied, or tell rows apart."""
+"""Columns whose cells are not folded, because people copy them or identify rows by them."""
 HIDDEN = ("source_connection_id",)
 """Columns for programs only."""
 GAP = 2
@@ -307,7 +307,7 @@ _QUOTED = re.compile(r"`(\w+)`")
 @contextmanager
 def report_errors(labels: Mapping[str, str] | None = None) -> Iterator[None]:
     """Print errors to stderr and exit with their code. `labels` are the names of request fields on the command line."""
-    reset_document_name()
+    document_name.set("document")
     try:
         yield
         typer.echo(nl=False)  # flush: an error at the end of the process could not be reported
@@ -326,16 +326,16 @@ def report_errors(labels: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Send the rest of the output nowhere, because its reader has left; also what is flushed at the end of the process."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Redirect standard output to the null device, because its reader has left and the flush at the exit would fail."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, sys.stdout.fileno())
+    os.close(null_device)
 
 
 def format_problems(problems: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """One problem per line, as compilers print them: `file:line:column: path: reason`."""
     for one in problems:
-        where = ":".join(map(str, (document_name(), one["line"], one["column"]))) if one.get("line") else ""
+        where = ":".join(map(str, (document_name.get(), one["line"], one["column"]))) if one.get("line") else ""
         yield escape(": ".join(part for part in (where, one.get("path"), one.get("reason")) if part))
 
 

@@ -1,4 +1,4 @@
-"""Printers of answers that have a form of their own, by room. Other answers are printed by `output.print_value`."""
+"""Printers of certain answers, by room. `output.print_value` prints all others."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class ListTable(NamedTuple):
     columns: tuple[Column, ...]
 
     def print(self, found: Any) -> None:
-        cells = [(_title(one), attrgetter(one)) if isinstance(one, str) else one for one in self.columns]
-        rows = [[cell(one) for _, cell in cells] for one in getattr(found, self.field)]
-        _print_rows([title for title, _ in cells], rows, f"No {self.field}.", wide=self.wide)
+        titles, cells = [], []
+        for column in self.columns:
+            name, cell = (column, attrgetter(column)) if isinstance(column, str) else column
+            titles.append(name.removesuffix("_at").removesuffix("_id").replace("_", " ").upper())
+            cells.append(cell)
+        rows = [[cell(one) for cell in cells] for one in getattr(found, self.field)]
+        _print_rows(titles, rows, f"No {self.field}.", wide=self.wide)
         print_next_page(getattr(found, "next_cursor", None))
-
-
-def _title(field: str) -> str:
-    return field.removesuffix("_at").removesuffix("_id").replace("_", " ").upper()
 
 
 def _format_scope(one: Any) -> str:
@@ -283,7 +283,7 @@ def _last_change_at(plan: Plan) -> datetime:
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:
-    """Such as "3 added, 1 held"."""
+    """Return a text such as "3 added, 1 held"."""
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 

@@ -16,7 +16,7 @@ from rich.tree import Tree
 
 from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
-from .inputs import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
+from .inputs import FROM_FILE, STANDARD_INPUT, parse_json, read_document
 from .output import Json, escape, print_json, wrapping_console
 from .printers import format_step
 from .target import open_memory, transport_of
@@ -44,20 +44,11 @@ def run_node_once(
 ) -> None:
     """Run node code in its own process, with the memory of a flow, and print its reply."""
     with open_memory(context) as memory:
-        print_json(run_node(transport_of(memory), node, flow, _parse_input(value), timeout_s=timeout_s))
-
-
-def _parse_input(text: str) -> object:
-    try:
-        if text == STANDARD_INPUT:
-            text = read_text(text)
-        elif text.startswith(FROM_FILE):
-            text = read_text(text[len(FROM_FILE) :])
-        return msgspec.json.decode(text)
-    except OSError as error:
-        raise Invalid(f"The input cannot be read: {error.strerror}.") from None
-    except msgspec.DecodeError as error:
-        raise Invalid(f"The input is not JSON: {error}.") from None
+        try:
+            data = parse_json("--input", FROM_FILE + value if value == STANDARD_INPUT else value)
+        except OSError as error:
+            raise Invalid(f"The input cannot be read: {error.strerror}.") from None
+        print_json(run_node(transport_of(memory), node, flow, data, timeout_s=timeout_s))
 
 
 def run_workflow(
@@ -190,7 +181,7 @@ class _Screen:
 
 
 def fit_rows(tree: list[list[T]], answer: list[list[T]], rows: int) -> list[list[T]]:
-    """The last lines of both with a blank line between. A tall tree leaves half of the rows to the answer."""
+    """Return the last lines of both, with a blank line between. A tall tree leaves half of the rows to the answer."""
     if not answer:
         return tree[-rows:]
     above = tree[-max(rows - 1 - len(answer), rows // 2 - 1) :]
@@ -213,7 +204,7 @@ def _follow_on_screen(events: Iterable[RunEvent]) -> _Steps:
 
 
 def _follow_in_pipe(events: Iterable[RunEvent]) -> _Steps:
-    """Print the answer as it comes to standard output, and the tree of steps to standard error."""
+    """Print the answer to standard output while it streams, and then the tree of steps to standard error."""
     steps, answer, wrote = _Steps(), _Answer(), False
     for event in events:
         steps.take(event)

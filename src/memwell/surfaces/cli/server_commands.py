@@ -60,9 +60,7 @@ def serve(
     context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The address to bind. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to bind. Default: 8420.")] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Require no key. Only on this machine's own address.")
-    ] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Require no key. Only with a loopback address.")] = False,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="The number of processes that answer requests. They share the data.")
     ] = 1,
@@ -153,9 +151,9 @@ def _print_event(event: Event, as_json: bool) -> None:
     at = event.at.strftime("%H:%M:%S.%f")[:-3]
     place = "/".join(part for part in (event.dialect, event.name, event.session) if part)
     count = f"  {event.entries} entries" if event.entries > 1 else ""
-    what = f"  {event.operation:<22} {place}{count}"
+    text = f"  {event.operation:<22} {place}{count}"
     style = "green" if event.effect == "write" else "cyan"
-    console().print(Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), what))
+    console().print(Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), text))
     return None
 
 
@@ -218,7 +216,7 @@ def _parse_scope(user: str | None, flow: str | None) -> Scope | None:
 
 @contextmanager
 def _open_scoped_memory(target: Target, scope: Scope | None) -> Iterator[Memory]:
-    """Open the memory for as long as the tools are used. Local memory runs jobs meanwhile, and is limited to the scope."""
+    """Open the memory for the tools. Local memory is limited to the scope, and its worker runs jobs."""
     if target.find_login() is not None:
         with target.memory() as memory:
             yield memory

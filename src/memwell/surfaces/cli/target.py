@@ -1,4 +1,4 @@
-"""The memory that a command works on: a directory, a database, or a server that one has logged in to."""
+"""The memory that a command works on: a directory, a database, or a server."""
 
 from __future__ import annotations
 

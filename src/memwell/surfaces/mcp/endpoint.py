@@ -49,7 +49,7 @@ def check_origin(headers: Iterable[tuple[bytes, bytes]], bound: str, *, keys: bo
     hosts, origins = _list_values(headers, b"host"), _list_values(headers, b"origin")
     host = _parse_authority(hosts[0]) if len(hosts) == 1 else None
     if host is None or not (keys or _is_loopback(host[0])):
-        raise Forbidden("This server does not answer to the Host of this request.")
+        raise Forbidden("This server does not serve the Host of this request.")
     if origins and not (len(origins) == 1 and _may_call(origins[0], host, bound)):
         raise Forbidden("Pages of other origins may not call this server.")
 

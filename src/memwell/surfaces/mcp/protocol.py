@@ -52,7 +52,7 @@ class Caller(NamedTuple):
 
 
 def run_tool(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer:
-    """Run a tool in this thread. Errors become answers; nothing is raised."""
+    """Run a tool in this thread. Return errors as answers."""
     name: str | None = None
     try:
         operation, data = tool.build_request(arguments, caller.scope)
@@ -73,7 +73,7 @@ def to_failure(error: MemwellError, operation: str | None = None) -> Answer:
 
 
 def _to_success(operation: Operation, result: Any) -> Answer:
-    """The JSON of every other surface. Results that are not objects are wrapped in one."""
+    """Encode a result as on every other surface, but wrap it in an object if it is not one."""
     encoded = msgspec.json.encode(result)
     value = msgspec.json.decode(encoded)
     if not isinstance(value, dict):
@@ -90,7 +90,14 @@ def build_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
         return ListToolsResult(tools=[_to_protocol_tool(tool) for tool in tools.values()])
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        answer = await _call_tool(tools, caller, params.name, params.arguments or {})
+        name, arguments = params.name, params.arguments or {}
+        tool = tools.get(name)
+        try:
+            if tool is None:
+                raise NotFound(f"There is no tool {name[:100]!a}. The tools are {', '.join(tools)}.")
+            answer = await caller.offload(lambda: run_tool(tool, arguments, caller), tool.patient)
+        except MemwellError as error:
+            answer = to_failure(error)
         return CallToolResult(
             content=[TextContent(type="text", text=answer.text)],
             structured_content=answer.structured,
@@ -109,16 +116,6 @@ def build_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-
-
-async def _call_tool(tools: Mapping[str, Tool], caller: Caller, name: str, arguments: dict[str, Any]) -> Answer:
-    tool = tools.get(name)
-    if tool is None:
-        return to_failure(NotFound(f"There is no tool {name[:100]!a}. The tools are {', '.join(tools)}."))
-    try:
-        return await caller.offload(lambda: run_tool(tool, arguments, caller), tool.patient)
-    except MemwellError as error:
-        return to_failure(error)
 
 
 def _to_protocol_tool(tool: Tool) -> ProtocolTool:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TextIO, cast
@@ -48,7 +48,12 @@ def serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_
 
 
 async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
-    server = build_server(tools, Caller(scope, perform, _build_offload()))
+    limiter = anyio.CapacityLimiter(THREADS)
+
+    async def offload(work: Callable[[], Answer], _: bool) -> Answer:
+        return await anyio.to_thread.run_sync(work, limiter=limiter)
+
+    server = build_server(tools, Caller(scope, perform, offload))
     lines = Lines(0, max_line)
     with _protocol_output() as output:
         # The server only iterates over `lines`. A file of anyio would block Ctrl-C.
@@ -57,15 +62,6 @@ async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perfor
             await server.run(incoming, outgoing, server.create_initialization_options())
     if lines.too_long:
         raise TooLarge(f"A message was longer than {max_line} bytes.", limit=max_line)
-
-
-def _build_offload() -> Callable[[Callable[[], Answer], bool], Awaitable[Answer]]:
-    limiter = anyio.CapacityLimiter(THREADS)
-
-    async def offload(work: Callable[[], Answer], _: bool) -> Answer:
-        return await anyio.to_thread.run_sync(work, limiter=limiter)
-
-    return offload
 
 
 @contextmanager

@@ -179,7 +179,7 @@ TABLE = (
         {
             "id": "The id of the memory.",
             "content": "The corrected statement.",
-            "version": "The version that you read. The update fails if somebody has changed the memory since.",
+            "version": "The version that you read. The update fails if the memory has changed since.",
         },
     ),
     Entry(
@@ -239,7 +239,7 @@ class Tool:
     routes: tuple[Route, ...]
 
     def build_request(self, arguments: Mapping[str, Any], scope: Scope | None) -> tuple[Operation, dict[str, Any]]:
-        """Return the operation that the arguments ask for, and its data with the user or flow of the scope."""
+        """Return the operation for these arguments, and its data with the user or flow of the scope."""
         check_json(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
         data = {name: value for name, value in arguments.items() if value is not None}
         if scope is not None:
@@ -324,7 +324,7 @@ def _build_input(entry: Entry, kind: OwnerKind | None) -> Schema:
         (root,), route_types = build_schemas([operation.request], REF)
         request = _resolve_reference(root, route_types)
         known = _simplify(request.get("properties", {}))
-        # a model need not give the fields that the scope supplies
+        # The scope supplies these fields, so the model does not see them.
         hidden = (kind, *_USER_FIELDS) if kind == "user" and operation.any_tie else (kind,)
         names = {shown: name for shown, name in route.map_fields().items() if name in known and shown not in hidden}
         for shown, name in names.items():

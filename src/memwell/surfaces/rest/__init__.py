@@ -1,1 +1,1 @@
-"""The REST surface: every operation at its route, with what a server needs around it."""
+"""The REST surface: every operation at its route, limits, live streams, and the server processes."""

@@ -1,7 +1,7 @@
-"""The ASGI application: operations at their routes, and the fixed pages beside them.
+"""The ASGI application: operations at their routes, and fixed pages.
 
-A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long have
-their own threads, and so has authentication, so that neither waits behind other work. Waiting for a run holds no thread.
+The event loop reads a request, and a thread carries it out. Operations that may wait for long and authentication have their own
+threads, so that quick work does not queue behind them. A request that waits for a run holds no thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
 """Pages without a key. They contain nothing about tenants."""
 SIGNED = (file_transfer.DOWNLOAD_PATH,)
-"""Pages whose address is itself a key."""
+"""Pages whose address contains the permission."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 
@@ -66,7 +66,7 @@ class Router:
             methods[operation.method] = operation
 
     def find(self, raw_path: bytes) -> tuple[dict[str, Operation], list[str]] | None:
-        """The operations at a path by method, and the values of its fields."""
+        """Return the operations at a path by method, and the values of its fields."""
         node = self._root
         values: list[str] = []
         path = raw_path.decode("ascii", "replace")
@@ -95,7 +95,7 @@ class HttpRequest(NamedTuple):
     body: bytes
 
     def data(self) -> dict[str, Any]:
-        """The fields of the request. Those of the path win over those of the query or the body."""
+        """Return the fields of the request. The path overrides the query and the body."""
         if file_transfer.is_file(self.operation, self.query, self.headers):
             data = file_transfer.read_fields(self.operation, self._parse_query(), self.headers, self.body)
         elif self.operation.method not in ("GET", "DELETE"):
@@ -139,7 +139,7 @@ class HttpRequest(NamedTuple):
         return data
 
     def _version(self) -> str:
-        """The version in the headers. Reject it where it would be ignored."""
+        """Return the version in the headers. Raise if the operation would ignore it."""
         match, none_match = self.headers.get(b"if-match"), self.headers.get(b"if-none-match")
         if not self.operation.by_version:
             raise Invalid("`If-Match` and `If-None-Match` are not supported here: omit them.")
@@ -201,7 +201,7 @@ class Server:
             principal = cached or await self._auth_threads.run(
                 lambda: self.authenticator.admit(secret, counted=counted)
             )
-        # links need the base address: from the settings, or from the request
+        # The base address of links comes from the settings, or from the request.
         host = headers.get(b"host", b"").decode("latin-1")
         base = self.config.url.rstrip("/") or (f"http://{host}" if _HOST.fullmatch(host) else "")
         return msgspec.structs.replace(principal, base=base)
@@ -255,7 +255,7 @@ class Server:
             return log_failure(operation, error)
 
     def close(self) -> None:
-        """End everything. Runs are interrupted first, because the rest may take longer than the grace period."""
+        """Stop all threads and close the engine. Interrupt runs first, because the rest may take longer than the grace period."""
         for bridge in self.bridges:
             bridge.join()
         find_runs(self.engine).interrupt()
@@ -272,7 +272,7 @@ def _read_key(headers: dict[bytes, bytes]) -> str | None:
 
 
 def _check_loopback(headers: dict[bytes, bytes]) -> None:
-    """Without keys, allow only programs of this machine: no page of another origin, and no rebound host name."""
+    """Without keys, allow only programs on this machine: no page of another origin, no rebound host name."""
     host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
     origin = headers.get(b"origin", b"").decode("latin-1")
     from_elsewhere = bool(origin) and origin.split("://")[-1].rsplit(":", 1)[0] not in LOOPBACK

@@ -44,7 +44,7 @@ MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS = 32, 8
 MIN_BYTES_PER_SECOND = 16 * 1024
 GRACE_S = 10.0
 PIECE_TIMEOUT_S = 20.0
-"""Time that a client may take for a piece."""
+"""Time in which a client must take a piece."""
 
 _FORM = "multipart/form-data"
 _JSON = ("", "application/json", "application/x-www-form-urlencoded")
@@ -58,7 +58,7 @@ _SAFE_TYPES = (
     *("application/pdf", "application/json", "application/zip", "text/plain", "text/csv"),
     *("image/png", "image/jpeg", "image/gif", "image/bmp"),
 )
-"""Types that a browser can do no harm with; others are sent as `application/octet-stream`."""
+"""Types that are harmless in a browser. Others are sent as `application/octet-stream`."""
 _CUT_OFF = "The form is cut off or its boundary is wrong: it does not end with its boundary. Nothing was stored."
 
 
@@ -128,8 +128,8 @@ def _read_value(operation: Operation, part: Part) -> Any:
         text = part.content.decode()
         return msgspec.json.decode(text) if part.name in operation.json_fields else text
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        what = "JSON" if isinstance(error, msgspec.DecodeError | RecursionError) else "UTF-8"
-        raise Invalid(f"`{part.name[:100]}` is not valid {what}.", field=part.name[:100]) from None
+        kind = "JSON" if isinstance(error, msgspec.DecodeError | RecursionError) else "UTF-8"
+        raise Invalid(f"`{part.name[:100]}` is not valid {kind}.", field=part.name[:100]) from None
 
 
 def parse_form(body: bytes, boundary: bytes) -> list[Part]:
@@ -195,7 +195,7 @@ def _content_type(headers: Mapping[bytes, bytes]) -> str:
 
 
 class _PacedReceive:
-    """Receives a body at a minimal pace: the bytes that have come give time for the rest."""
+    """Receives a body at a minimal pace: each received byte extends the time limit."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -212,7 +212,7 @@ class _PacedReceive:
 
 
 class Uploads:
-    """Handler of the operations that carry a file. Its slot is free before it waits for the text of the file."""
+    """Handler of the operations that carry a file. It releases its slot before it waits for the text of the file."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -249,7 +249,7 @@ class Uploads:
 
 
 class Downloads:
-    """The page `GET /v1/files/{token}`: it sends a file as fast as the client takes it. The link is the permission."""
+    """The page `GET /v1/files/{token}`. It sends a file as fast as the client reads it. The link is the permission."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -264,7 +264,7 @@ class Downloads:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             try:
                 await self._send(send, link, file, first)
-            except (TimeoutError, MemwellError) as error:  # the client sees that it is shorter than announced
+            except (TimeoutError, MemwellError) as error:  # the client sees that it is shorter than its content-length
                 log.warning("download.cut", extra={"tenant": link.tenant, "error": type(error).__name__})
 
     async def _send(self, send: Send, link: FileRef, file: File, part: bytes) -> None:
@@ -288,6 +288,6 @@ def _download_headers(file: File) -> dict[str, str]:
         "cache-control": "private, no-store",
         "referrer-policy": "no-referrer",
         "content-disposition": content_disposition(file.filename),
-        "content-type": kind or "application/octet-stream",  # without a charset: it is not known
+        "content-type": kind or "application/octet-stream",  # without a charset, which is unknown
         "content-length": str(file.size),
     }

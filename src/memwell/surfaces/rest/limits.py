@@ -20,7 +20,7 @@ _TIME_IS_UP = "time is up"
 
 
 class TimeLimit:
-    """Cancels the current task after a while. `answer` is sent instead; it can be replaced by a better one."""
+    """Cancels the current task when its time is up. The client then gets `answer`, which the task may replace by a better one."""
 
     def __init__(self, seconds: float, operation: Operation) -> None:
         advice = ". It may still be done: check before you repeat it."
@@ -48,7 +48,7 @@ class TimeLimit:
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """Read the body up to the limit. The bytes are counted, whatever the header says."""
+    """Read the body up to the limit. Count the bytes, because the header may be wrong."""
     too_large = TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length) > limit:
@@ -69,7 +69,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
 
 
 class TenantQuota:
-    """A number of slots in all, of which one tenant can hold only a few."""
+    """A limited number of slots. Each tenant can hold only a few of them."""
 
     def __init__(self, total: int, per_tenant: int) -> None:
         self._all = Semaphore(total)

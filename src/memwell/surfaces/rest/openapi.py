@@ -1,4 +1,4 @@
-"""The description of the API, built from the registry: the OpenAPI document, and a page for people."""
+"""The description of the API, built from the registry: the OpenAPI document and an HTML page."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HEADERS: list[tuple[str, dict[str, Any]]] = [
         "If-Match",
         {
             "schema": {"type": "string"},
-            "description": "The ETag that was read: 412 if it has changed since. `*`: something must be there.",
+            "description": "The ETag that was read; 412 if it has changed since. `*`: 412 if nothing is there.",
         },
     ),
     (
         "If-None-Match",
-        {"schema": {"type": "string", "enum": ["*"]}, "description": "Nothing must be there: 412 otherwise."},
+        {"schema": {"type": "string", "enum": ["*"]}, "description": "412 if something is there."},
     ),
 ]
 _ERROR = {
@@ -225,7 +225,7 @@ def _render_section(name: str) -> str:
 
 
 def _render_text(text: str) -> str:
-    """A text of ours as HTML, with code between backticks."""
+    """Render a text as HTML, with code between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
@@ -241,9 +241,9 @@ td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align
 section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
-request with the same key is done once. Where <code>if_match</code> is a text, the headers
-<code>If-Match</code> and <code>If-None-Match: *</code> say the same. The machine-readable form is
-<a href="/openapi.json">/openapi.json</a>;
-<code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a
-run of a workflow. Errors are
+request with the same key is done once. If <code>if_match</code> is a text, it can also be sent as the header
+<code>If-Match</code> or <code>If-None-Match: *</code>. The machine-readable form is
+<a href="/openapi.json">/openapi.json</a>.
+<code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> the events of a
+workflow run. Errors are
 <code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""

@@ -1,7 +1,7 @@
 """Start a server in one or several processes, and stop it without losing requests.
 
-With several, the parent holds the listening socket and serves nobody. Its children share the socket and the store, so any of
-them can answer any request. A child that dies is started again; when the parent ends in any way, so do its children.
+With several processes, the parent holds the listening socket and answers no requests. Its children share the socket and the
+store, so each of them can answer any request. The parent restarts a child that dies. If the parent ends, its children end too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def first_key(engine: Engine, config: Config) -> str | None:
 
 
 class Runner(uvicorn.Server):
-    """A uvicorn server that ends open streams before it waits for them."""
+    """A uvicorn server that ends open streams at shutdown. It would otherwise wait for them."""
 
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
         super().__init__(config)
@@ -83,7 +83,7 @@ class Runner(uvicorn.Server):
 
 
 def bind(config: Config) -> socket.socket:
-    """Open the listening socket. It comes first, because the first key of a server that cannot start would be lost."""
+    """Open the listening socket. Call it before `first_key`: if the server could not start, the first key would be lost."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,7 +110,7 @@ def run(
 
 def require_auth(config: Config, auth: bool) -> None:
     if not auth and config.host not in LOOPBACK:
-        raise Invalid("--no-auth works on this machine's own address only: bind 127.0.0.1 or use keys.")
+        raise Invalid("--no-auth needs a loopback address: bind 127.0.0.1, or use keys.")
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -181,7 +181,7 @@ def serve_with_workers(
             for place in dead:
                 children[place] = start()
     finally:
-        listener.close()  # refuse connections that nobody would answer
+        listener.close()  # refuse connections, because no process is left to answer them
         for child in children:
             child.terminate()
         until = time.monotonic() + STOP_TIMEOUT_S
@@ -193,7 +193,7 @@ def serve_with_workers(
 
 
 class _StopSignal:
-    """SIGTERM and SIGINT as something that can be waited for together with processes."""
+    """Turns SIGTERM and SIGINT into an object that `wait` accepts together with processes."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()

@@ -1,7 +1,7 @@
 """Live events: of a tenant and of a run, as server-sent events, and requests that wait for a run.
 
 Requests that wait for a run wait on the event loop and hold no thread. A run of this process wakes its subscribers. A run of
-another process is read from the database now and then.
+another process is read from the database at intervals.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ CHECK_EVERY_S = 0.5
 WAIT_S = 5.0
 """Time without an event of a run after which a stream sends a comment."""
 ELSEWHERE_S = 0.5
-"""Interval between two looks at a run of another process."""
+"""Interval at which a run of another process is read."""
 SHUTDOWN_WAIT_S = 5.0
-"""Time that a server which is being stopped waits for a run to end."""
+"""Time that a stopping server waits for a run to end."""
 RUN_OPERATIONS = ("runs.begin", "runs.begin_document", "runs.repeat", "runs.events")
 """The operations that may wait for a run."""
 
 
 class EventsEnd:
-    """The last item, if the events end before the stream."""
+    """The last item of the queue if the events end before the stream does."""
 
 
 class EventBridge:
@@ -184,16 +184,12 @@ class RunSubscriber:
             left = until - clock()
             if found.events or found.over or self._server.stopping.is_set() or left <= 0:
                 return found
-            await self._wait_for_change(after, left)
-
-    async def _wait_for_change(self, after: int, timeout_s: float) -> None:
-        live, stopping = find_runs(self._server.engine).find_events(self._run_id), self._server.stopping
-        if live is None:
-            return await _wait_for_any(min(timeout_s, ELSEWHERE_S), stopping)
-        with _wake_event(live) as change:
-            if live.list_after(after, 0.0) == ([], False):
-                await _wait_for_any(timeout_s, change, stopping)
-        return None
+            if live is None:
+                await _wait_for_any(min(left, ELSEWHERE_S), self._server.stopping)
+                continue
+            with _wake_event(live) as change:
+                if live.list_after(after, 0.0) == ([], False):  # an event before the subscription sets no flag
+                    await _wait_for_any(left, change, self._server.stopping)
 
 
 @contextmanager
