@@ -471,7 +471,7 @@ def test_another_dimension_is_refused(server: EmbeddingServer) -> None:
     server.answer = "normal"
     assert model.embed(["one"]).shape == (1, 32)
     for server.answer, server.dimensions in (("wrong_dimension", 32), ("normal", 48)):
-        with pytest.raises(ModelFailed, match=r"returned \d\d dimensions, and 32 before"):
+        with pytest.raises(ModelFailed, match=r"returned \d\d dimensions instead of 32"):
             model.embed(["one"])
     assert model.dimensions == 32
 

@@ -259,7 +259,7 @@ class _Reader:
         if not isinstance(text, str):
             _refuse(f"`filter` has {what} that is not text: {_name(text)}.")
         if "\x00" in text:
-            _refuse(f"`filter` has {what} with the NUL character, which nothing stored can hold: remove it.")
+            _refuse(f"`filter` has {what} with the NUL character, which stored text cannot contain: remove it.")
         try:
             self._spend(0, len(text.encode()))
         except UnicodeEncodeError:
@@ -269,7 +269,7 @@ class _Reader:
         self._nodes += nodes
         self._size += size
         if self._nodes > MAX_NODES:
-            _refuse(f"`filter` asks more than {MAX_NODES} things: use `$in` for many values of one field.")
+            _refuse(f"`filter` has more than {MAX_NODES} conditions: use `$in` for many values of one field.")
         if self._size > MAX_SIZE:
             raise TooLarge(f"`filter` is larger than {MAX_SIZE // 1024} KiB.", field="filter")
 

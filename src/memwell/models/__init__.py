@@ -1,1 +1,1 @@
-"""Models: what turns text into vectors. The default is offline and comes with the package."""
+"""Models: embedders, which turn text into vectors, and language models. The default embedder works offline."""

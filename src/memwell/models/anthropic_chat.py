@@ -1,9 +1,9 @@
 """Models behind Anthropic's protocol: `POST <url>/v1/messages`, with marks for the server's prompt cache.
 
-A mark means: keep all up to here. The server finds what it kept when a request begins with the same blocks, so the marks
-stand at the end of what stays: on the instructions, and on the last message before the newest one. The next turn of a
-conversation begins with all of that. Where instructions come in several messages, the first is marked on its own, so that
-it is found even if those after it change. Four marks are allowed; at most three are set here.
+A mark makes the server cache a request up to that block. A later request finds the cache if it begins with the same blocks, so
+the marks are set at the end of the stable parts: on the instructions, and on the last message before the newest one. The next
+turn of a conversation begins with all of these. If there are several messages of instructions, the first has its own mark, so
+that it is found even if those after it change. The protocol allows four marks; at most three are set here.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Event(msgspec.Struct):
 
 
 class AnthropicChat(ChatModel):
-    """The address may end in `/v1` or not."""
+    """A model behind Anthropic's protocol. The address may end in `/v1` or not."""
 
     PROVIDER = "anthropic"
     PATH = "/v1/messages"
@@ -108,7 +108,7 @@ class AnthropicChat(ChatModel):
         return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
 
     def read_answer(self, body: bytes, messages: Sequence[Message]) -> Completion:
-        """The input of the tool, if it was called as it should be, and otherwise the text."""
+        """Return the input of the tool `answer` if the model called it, and otherwise the text."""
         answer = decode_answer(body, _Answer)
         calls = [block for block in answer.content if block.type == "tool_use"]
         text = _decode_input(calls[0]) if calls else "".join(block.text or "" for block in answer.content)
@@ -153,9 +153,9 @@ class AnthropicChat(ChatModel):
 
 
 def build_layout(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The instructions and the turns. Each message is a block, so that a prefix stays the same when messages are added.
+    """Return the instructions and the turns. Each message is a block, so that a prefix stays the same when messages are added.
 
-    Blank messages are left out, since the protocol refuses them. Instructions alone are sent as a user's message.
+    Blank messages are left out, because the protocol refuses them. Instructions alone are sent as a user's message.
     """
     messages = [message for message in messages if message.content.strip() or message.calls or message.role == "tool"]
     if all(message.role == "system" for message in messages):
@@ -173,7 +173,7 @@ def build_layout(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], lis
 
 
 def _build_blocks(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The blocks of a message, each with its role: the result of a tool is the user's."""
+    """Yield the blocks of a message, each with its role. The result of a tool has the role `user`."""
     if message.role == "tool":
         yield "user", {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
         return
@@ -184,13 +184,13 @@ def _build_blocks(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
             arguments = msgspec.json.decode(call.arguments)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             arguments = {}
-        # The protocol takes objects only; a model may have written anything.
+        # The protocol accepts only objects, but a model may have written anything.
         arguments = arguments if isinstance(arguments, dict) else {}
         yield message.role, {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 
 def _decode_input(block: _Block) -> str:
-    """The JSON as it came, since the caller parses it."""
+    """Return the JSON as the server sent it; the caller parses it."""
     try:
         return bytes(block.input).decode()
     except UnicodeError:
@@ -205,7 +205,7 @@ def _build_completion(
 
 
 def _count_tokens(usage: Any) -> tuple[int, ...]:
-    """The server's counts (in, out, found in its cache). Its `input_tokens` do not include what the cache held."""
+    """The server's counts (in, out, cached). Its `input_tokens` do not include the cached ones."""
     try:
         counts = typed.convert(usage, _Usage)
     except msgspec.ValidationError:

@@ -1,8 +1,8 @@
-"""A chat model behind HTTP: calls that stay within a time and a size, whatever the server does.
+"""A chat model behind HTTP. Every call is limited in time and size, whatever the server does.
 
-`ChatModel` does what all protocols share. `openai_chat` and `anthropic_chat` build the requests and read the answers.
-A call ends in a completion or in `ModelFailed` with one word of `Reason`. What was said goes to the configured address only:
-no proxies, no redirects, and no key or text in an error or a log.
+`ChatModel` is the part that all protocols share. `openai_chat` and `anthropic_chat` build the requests and read the answers.
+A call returns a completion or raises `ModelFailed` with a `Reason`. Prompts are sent to the configured address only: there are
+no proxies and no redirects, and errors and logs contain no keys and no texts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .completer import Completion, Message, Reason, Tool, ToolCall, estimate_mes
 
 MAX_ANSWER = 1024 * 1024
 STREAM_OVERHEAD = 16
-"""The factor by which a streamed answer may be larger: every few letters come with all that describes them."""
-MAX_TOKENS = 100_000_000  # larger counts are taken for nonsense
+"""The factor by which a streamed answer may be larger, because every few letters come in an event of their own."""
+MAX_TOKENS = 100_000_000  # larger counts are ignored
 STATUS_REASONS: dict[int, Reason] = {
     400: "bad_request",
     401: "unauthorised",
@@ -40,7 +40,7 @@ STATUS_REASONS: dict[int, Reason] = {
     422: "bad_request",
     429: "rate_limited",
 }
-INVALID_URL = "The model's address is not one such as http://127.0.0.1:11434/v1."
+INVALID_URL = "The model's address is not valid. Use an address such as http://127.0.0.1:11434/v1."
 T = TypeVar("T")
 
 
@@ -55,13 +55,13 @@ class RequestOptions(NamedTuple):
 def list_options(
     formats: Sequence[str], temperature: float | None, counts: Sequence[bool] = (False,)
 ) -> tuple[RequestOptions, ...]:
-    """All combinations, from the richest to the plainest. A temperature is the first thing to go, the format the last."""
+    """All combinations of options, in the order to try them. The temperature is dropped first, the format last."""
     temperatures = (False,) if temperature is None else (True, False)
     return tuple(RequestOptions(*each) for each in product(formats, counts, temperatures))
 
 
 class Fallbacks:
-    """Remembers which options a server accepts, for each schema: it may refuse one schema and take another."""
+    """Remembers which options a server accepts for each schema, because it may refuse one schema and accept another."""
 
     MAX_ENTRIES = 1000
 
@@ -74,7 +74,7 @@ class Fallbacks:
         ask: Callable[[RequestOptions], T],
         schema: Mapping[str, Any] | None = None,
     ) -> T:
-        """Call `ask` with one option after the other until the server accepts one; begin with what it accepted before."""
+        """Call `ask` with one option after the other until the server accepts one, beginning with the last accepted one."""
         encoded = b"" if schema is None else msgspec.json.encode(schema, order="deterministic")
         key = (options, hashlib.blake2b(encoded, digest_size=16).digest())
         if len(self._accepted) >= self.MAX_ENTRIES:
@@ -93,7 +93,7 @@ class Fallbacks:
 
 
 class ChatModel(ABC):
-    """A model by its name and its server's address, as `Completer`, `Streamer` and `Caller`."""
+    """A model, by its name and its server's address. It implements `Completer`, `Streamer` and `Caller`."""
 
     PROVIDER: ClassVar[str]
     PATH: ClassVar[str]
@@ -167,7 +167,7 @@ class ChatModel(ABC):
         self._server.close()
 
     def adjust_temperature(self, temperature: float | None) -> float | None:
-        """The temperature to ask for; None for a server that accepts none."""
+        """Return the temperature to send; None if the server accepts none."""
         return temperature
 
     @abstractmethod
@@ -192,7 +192,7 @@ class ChatModel(ABC):
     def read_stream(
         self, events: Iterable[bytes], messages: Sequence[Message]
     ) -> Generator[str | Completion, None, None]:
-        """The pieces of a streamed answer, and at its end the whole."""
+        """Yield the pieces of a streamed answer, and then the whole completion."""
 
 
 # -- Answers
@@ -214,9 +214,9 @@ def build_completion(
     refused: bool,
     cut: bool,
 ) -> Completion:
-    """A completion with the server's counts (in, out, cached), or with estimates if these are missing or absurd.
+    """Build a completion with the server's counts (in, out, cached), or with estimates if these are missing or absurd.
 
-    An answer that was refused or cut is a failure that tells what was spent.
+    If the answer was refused or cut, raise an error that holds the tokens spent.
     """
     if not counts or not all(0 <= count < MAX_TOKENS for count in counts):
         counts = sum(map(estimate_message, messages)), estimate_message(Message("assistant", text, calls)), 0
@@ -230,7 +230,7 @@ def build_completion(
 
 
 def check_url(url: str) -> str:
-    """Return the address without a slash at its end. One with a password is refused: logs of HTTP clients name addresses."""
+    """Return the address without a slash at its end. Reject one with a password, because HTTP clients log addresses."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -249,7 +249,7 @@ def get_host(url: str) -> str:
 
 
 class ChatServer:
-    """One address of a server, and idle connections to it."""
+    """The address of a server, with a pool of idle connections."""
 
     def __init__(self, url: str, path: str, key: str, headers: Mapping[str, str], max_answer: int) -> None:
         import httpx
@@ -261,35 +261,35 @@ class ChatServer:
         self._path = path
         self._headers = {
             "accept": "application/json",
-            "accept-encoding": "identity",  # so that a small answer cannot become a large one
+            "accept-encoding": "identity",  # so that a small answer cannot be decompressed to a huge one
             "user-agent": f"memwell/{__version__}",
             **({"authorization": f"Bearer {key}"} if key else {}),
             **headers,
         }
-        # Loading certificates takes a while: once for all connections, and not at all without TLS.
+        # Loading certificates is slow, so it is done once for all connections, and only for TLS.
         self._tls: Any = httpx.create_ssl_context(trust_env=False) if self.url.startswith("https:") else False
         self._idle: list[_Connection] = []
         self._closed = False
 
     def post(self, request: Mapping[str, Any], until: float) -> bytes:
-        """The whole body of an answer."""
+        """Return the whole body of an answer."""
         with closing(self._read(request, until, self.max_answer)) as parts:
             return b"".join(parts)
 
     def open_stream(self, request: Mapping[str, Any], until: float) -> Generator[bytes, None, None]:
-        """The body of an answer as it comes. When this returns, the server has accepted the request."""
+        """Return the body of an answer as a stream. When this returns, the server has accepted the request."""
         parts = self._read(request, until, self.max_answer * STREAM_OVERHEAD)
         next(parts)
         return parts
 
     def close(self) -> None:
-        """Close every connection; one that is in use, when its call is over."""
+        """Close every connection. One that is in use is closed when its call is over."""
         self._closed = True
         while self._idle:
             self._idle.pop().cut()
 
     def _read(self, request: Mapping[str, Any], until: float, limit: int) -> Generator[bytes, None, None]:
-        """The parts of an answer, the first of them empty. A connection that was cut is not used again."""
+        """Yield the parts of an answer, the first of them empty. A connection that was cut is not used again."""
         left = until - time.monotonic()
         if left <= 0:
             raise model_error("timeout")
@@ -304,21 +304,20 @@ class ChatServer:
                 yield part
         except TimeoutError:
             reason = "timeout"
-        except Exception as error:  # noqa: BLE001 -- raised below as an error that holds nothing of the request
+        except Exception as error:  # noqa: BLE001 -- raised below as an error without any text of the request
             reason = _find_reason(error)
         finally:
             if stream.finish():
                 self._idle.append(connection)
             if self._closed:
                 self.close()
-        if (
-            reason is not None
-        ):  # raised outside of `except`: the errors of httpx hold the request, so none stays attached
+        # This is outside of `except`, so that the error of httpx, which holds the request, is not attached as its context.
+        if reason is not None:
             raise model_error(reason)
 
 
 class _Connection:
-    """An HTTP client for one call at a time: cutting it is how a call is ended, and must not end another one."""
+    """An HTTP client for one call at a time. Cutting the connection cancels its call, and must not cancel another one."""
 
     def __init__(self, url: str, path: str, headers: Mapping[str, str], tls: Any) -> None:
         import httpx
@@ -328,7 +327,7 @@ class _Connection:
         self._stream: Any = None
 
     def read(self, request: Mapping[str, Any], until: float, limit: int) -> Iterator[bytes]:
-        """Nothing once the server has accepted the request, and then what comes."""
+        """Yield an empty part when the server has accepted the request, and then the parts of the body."""
         size = 0
         timeout_s = max(0.01, until - time.monotonic())
         with self._client.stream("POST", self._url, json=request, timeout=timeout_s) as answer:
@@ -347,7 +346,7 @@ class _Connection:
                 yield part
 
     def cut(self) -> None:
-        """Shut the socket down. To close it is not enough: a thread that reads from it would not notice."""
+        """Shut the socket down. Closing it is not enough, because a thread that reads from it would not notice."""
         if self._stream is not None:
             with suppress(OSError):
                 socket.socket.shutdown(self._stream.get_extra_info("socket"), socket.SHUT_RDWR)
@@ -367,7 +366,7 @@ def _find_reason(error: Exception) -> Reason:
     return "unreachable" if isinstance(error, httpx.TransportError) else "failed"
 
 
-# -- A limit in real time
+# -- A limit of the total time
 
 
 class _End(NamedTuple):
@@ -375,15 +374,15 @@ class _End(NamedTuple):
 
 
 class TimedStream(Generic[T]):
-    """The items of an iterable that may block, as they come; `TimeoutError` when the time is over.
+    """The items of an iterable that may block. Raises `TimeoutError` when the time is over.
 
-    No timeout of a socket bounds a whole answer: each byte that arrives starts it anew, and name servers and handshakes have
-    none. So the work has a thread of its own. `cancel` must take away what the work waits for, so that the thread ends too.
-    Items that came in time are returned even if they are asked for later.
+    A timeout of a socket does not limit a whole answer: it starts again with every byte, and does not cover name servers and
+    handshakes. So the work runs in a thread of its own. `cancel` must close what the work waits for, so that the thread ends
+    too. Items that came in time are returned even if they are read later.
     """
 
     THREAD = "memwell-model"
-    GRACE_S = 0.05  # how long work may take to end by itself after its last item
+    GRACE_S = 0.05  # the time that work has to end by itself after its last item
 
     def __init__(self, seconds: float, work: Callable[[], Iterable[T]], cancel: Callable[[], None]) -> None:
         self._until = time.monotonic() + seconds
@@ -408,7 +407,7 @@ class TimedStream(Generic[T]):
         raise StopIteration if item.error is None else item.error
 
     def finish(self) -> bool:
-        """Cancel the work unless it has ended; return True if it has ended by itself."""
+        """Cancel the work unless it has ended. Return True if it ended by itself."""
         if not self._cancelled:
             self._thread.join(self.GRACE_S)
             if self._thread.is_alive():
@@ -431,11 +430,11 @@ class TimedStream(Generic[T]):
 
 # -- Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-OTHER_FIELDS = frozenset({b"", b"event", b"id", b"retry"})  # the one without a name is a comment
+OTHER_FIELDS = frozenset({b"", b"event", b"id", b"retry"})  # a line whose field has no name is a comment
 
 
 def parse_events(parts: Iterable[bytes], max_line: int) -> Iterator[bytes]:
-    """The data of each complete event. A line that belongs to no event is `invalid_answer`."""
+    """Yield the data of each complete event. A line that is not part of an event is an `invalid_answer`."""
     data: list[bytes] = []
     for line in _split_lines(parts, max_line):
         field, _, value = line.partition(b":")

@@ -1,7 +1,7 @@
 """Language models: the interface that callers use, and the setting `MEMWELL_LLM` that chooses one.
 
-Every failure is a `ModelFailed` whose `details["reason"]` is one word of `Reason`, which jobs show. The message names it too and
-holds nothing else that came from outside: no key, no text that was sent or received.
+Every failure is a `ModelFailed` whose `details["reason"]` is a `Reason`, which jobs show. Its message contains the reason, but
+nothing from outside: no key, and no text that was sent or received.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Tool(NamedTuple):
 
 
 class ToolCall(NamedTuple):
-    """A call that a model asks for. The arguments are as it wrote them: JSON, if it has done well."""
+    """A tool call that a model requests. The arguments are the text that it wrote, which may not be valid JSON."""
 
     id: str
     name: str
@@ -60,7 +60,7 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a prompt. An assistant's may hold calls of tools; a tool's names the call that it answers."""
+    """One message of a prompt. An assistant's message may hold tool calls; a tool's names the call that it answers."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -69,9 +69,10 @@ class Message(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """An answer with its tokens, as the server counted them or else estimated.
+    """An answer with its token counts, from the server or else estimated.
 
-    Of `tokens_in`, `tokens_cached` were found in the server's cache. `calls`: the tools to call before the model goes on.
+    `tokens_cached` is the part of `tokens_in` that the server found in its cache. `calls` are the tools to call before the
+    model continues.
     """
 
     text: str
@@ -82,9 +83,9 @@ class Completion(NamedTuple):
 
 
 class Completer(Protocol):
-    """Continues messages. It returns or raises `ModelFailed` within `timeout_s`, however slowly a server drips.
+    """Continues messages. It returns or raises `ModelFailed` within `timeout_s`, however slowly the server answers.
 
-    With a schema the answer should be JSON of that shape; callers check it all the same. It does not retry, and it may be
+    With a schema, the answer should be JSON of that shape, but callers must check it. It does not retry, and it may be
     called from several threads.
     """
 
@@ -95,11 +96,11 @@ class Completer(Protocol):
 
 @runtime_checkable
 class Streamer(Protocol):
-    """Continues messages bit by bit: pieces of text as they come, and as its last item the whole `Completion`.
+    """Continues messages as a stream: pieces of text, and the whole `Completion` as the last item.
 
-    The promises are those of `complete`; `timeout_s` is for all of it, from when the first piece is asked for. It may fail
-    after some pieces. Closing the iterator ends the call and its connection. A server that accepts no temperature is asked
-    without one.
+    The guarantees are those of `complete`. `timeout_s` covers the whole stream, from the request for its first piece. It may
+    fail after some pieces. Closing the iterator ends the call and its connection. If the server accepts no temperature, none
+    is sent.
     """
 
     def stream(
@@ -109,7 +110,7 @@ class Streamer(Protocol):
 
 @runtime_checkable
 class Caller(Protocol):
-    """Continues messages, and may ask for tools to be called before it answers. The promises are those of `complete`."""
+    """Continues messages, and may request tool calls before it answers. The guarantees are those of `complete`."""
 
     def call(
         self,
@@ -130,12 +131,12 @@ def stream_completion(
     timeout_s: float,
     temperature: float | None = None,
 ) -> Generator[str | Completion, None, None]:
-    """An answer in pieces from any model; one that cannot stream gives it in one."""
+    """Stream an answer from any model. A model that cannot stream yields its answer as one piece."""
     if isinstance(completer, Streamer):
         yield from completer.stream(messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
         return
-    wished = temperature_argument(completer, temperature)
-    answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **wished)
+    extra = temperature_argument(completer, temperature)
+    answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **extra)
     if answer.text:
         yield answer.text
     yield answer
@@ -148,7 +149,7 @@ def temperature_argument(completer: Completer, temperature: float | None) -> dic
 
 
 def model_error(reason: Reason, **details: Any) -> ModelFailed:
-    """The error for a reason. The details may hold the `tokens_in` and `tokens_out` that were spent all the same."""
+    """Build the error for a reason. The details may hold the `tokens_in` and `tokens_out` that the failed call cost."""
     return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
 
 
@@ -159,12 +160,12 @@ def get_reason(error: ModelFailed) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text is: a quarter of its bytes, which fits English and is near for Chinese."""
+    """Estimate the number of tokens of a text: a quarter of its bytes, which fits English and is close for Chinese."""
     return (len(text.encode(errors="replace")) + 3) // 4
 
 
 def estimate_message(message: Message) -> int:
-    """About how many tokens a message is, with its calls of tools."""
+    """Estimate the number of tokens of a message with its tool calls."""
     return estimate_tokens(message.content + "".join(call.name + call.arguments for call in message.calls))
 
 
@@ -179,7 +180,7 @@ class LLMConfig(NamedTuple):
 
 
 def parse_llm(text: str, default_url: str) -> LLMConfig | None:
-    """Parse the setting; None: no model. `default_url` is for all kinds without an address of their own."""
+    """Parse the setting; None if it chooses no model. `default_url` is the address if the setting has none."""
     kind, _, rest = text.strip().partition(":")
     if kind in ("", "none"):
         return None
@@ -217,7 +218,7 @@ def open_completer(wanted: LLMConfig, key: str) -> Completer:
             completer: Completer = plugin.load()(wanted.model)
         except MemwellError:
             raise
-        except Exception as error:  # noqa: BLE001 -- somebody else's code, whose message may hold a key
+        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything, with a key in the message
             raise ModelFailed(f"The plugin {wanted.kind!r} cannot be loaded ({type(error).__name__}).") from None
         return completer
     raise Invalid(USAGE)

@@ -1,6 +1,6 @@
 """Embedders turn texts into vectors. The setting `MEMWELL_EMBEDDER` chooses one; the default (`wordllama`) works offline.
 
-Here are the interface and the embedders that need something else: an endpoint, a directory, or a package.
+This module has the interface, and the embedders that need an endpoint, a directory or another package.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ USAGE = (
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors; a text that it knows nothing of becomes zeros.
+    """Turns texts into unit vectors. A text without any known word becomes zeros.
 
-    Vectors are stored under `id`, so those of two models never meet. `quick` is how many texts it can embed while a search
-    waits; the rest is left to a background job. An embedder with a true attribute `instant` takes microseconds and may be
-    called inside a transaction. Two texts whose similarity is at `floor` are unrelated; at `ceiling` they say the same.
+    Vectors are stored under `id`, so vectors of two models are never compared. `quick` is the number of texts that it can
+    embed while a search waits; a background job embeds the rest. An embedder with a true attribute `instant` takes
+    microseconds and may be called inside a transaction. Two texts with a similarity of `floor` are unrelated; with one of
+    `ceiling` they mean the same.
     """
 
     @property
@@ -81,7 +82,7 @@ def open_embedder(config: Config) -> Embedder | None:
             embedder: Embedder = plugin.load()(name)
         except MemwellError:
             raise
-        except Exception as error:  # somebody else's code
+        except Exception as error:  # a plugin may raise anything
             raise ModelFailed(f"The plugin {kind!r} cannot be loaded: {str(error)[:200]}.") from error
         return embedder
     raise Invalid(USAGE)
@@ -97,7 +98,7 @@ class _Answer(msgspec.Struct):
 
 
 class Endpoint:
-    """A model behind HTTP: `POST <url>/embeddings`. Its width is that of its first answer; another one is refused."""
+    """A model behind HTTP: `POST <url>/embeddings`. The first answer fixes the number of dimensions of all answers."""
 
     BATCH = 128
     TIMEOUT_S = 10.0
@@ -169,12 +170,12 @@ class Endpoint:
             raise ModelFailed("The embeddings endpoint did not return one vector for each text.")
         (width,) = widths
         if width != (self._dimensions or width):
-            raise ModelFailed(f"The embeddings endpoint returned {width} dimensions, and {self._dimensions} before.")
+            raise ModelFailed(f"The embeddings endpoint returned {width} dimensions instead of {self._dimensions}.")
         self._dimensions = width
         return rows
 
     def _post(self, request: dict[str, object]) -> bytes:
-        """The whole answer, within the limits of time and size."""
+        """Return the whole body of the answer, within the limits of time and size."""
         until = time.monotonic() + self._timeout_s
         parts = bytearray()
         with self._client.stream("POST", self._url, json=request) as answer:
@@ -189,7 +190,7 @@ class Endpoint:
 class Onnx:
     """A sentence transformer in a directory: `model.onnx` and `tokenizer.json`, run by onnxruntime (extra `memwell[onnx]`).
 
-    A text's vector is the mean (or the first) of the last layer, as the directory's pooling says."""
+    A text's vector is the mean (or the first) of the last layer, as the pooling configuration in the directory says."""
 
     BATCH = 32
     MAX_PIECES = 256
@@ -208,7 +209,7 @@ class Onnx:
         if config.is_file():
             with suppress(ValueError, KeyError, TypeError):
                 self._first_piece = bool(json.loads(config.read_text())["pooling_mode_cls_token"])
-        digest = hashlib.blake2b(digest_size=12)  # vectors belong to these very weights and pieces, wherever they lie
+        digest = hashlib.blake2b(digest_size=12)  # the id depends on the contents of the files, not on their place
         for path in (model, tokenizer):
             with path.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
@@ -269,7 +270,7 @@ class Onnx:
 
 
 class Fastembed:
-    """A model of the package `fastembed`, which downloads it when it is first named."""
+    """A model of the package `fastembed`, which downloads it on first use."""
 
     quick = 64
     floor = 0.1
@@ -288,7 +289,7 @@ class Fastembed:
             self.dimensions = int(self.embed(["."]).shape[1])
         except ModelFailed:
             raise
-        except Exception as error:  # what it raises depends on the model and on the network
+        except Exception as error:  # the type depends on the model and on the network
             raise ModelFailed(f"fastembed cannot load {name}: {str(error)[:200]}.") from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -70,7 +70,7 @@ class OpenAIChat(ChatModel):
 
     def build_request(self, messages: Sequence[Message], max_tokens: int, temperature: float | None) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "messages": [_encode_message(message) for message in messages]}
-        # OpenAI's newer models refuse `max_tokens`, and any temperature but the default; other servers know nothing else.
+        # OpenAI's newer models refuse `max_tokens` and any temperature but the default; other servers only know `max_tokens`.
         if get_host(self._server.url) == OPENAI_HOST:
             request["max_completion_tokens"] = max_tokens
         else:
@@ -94,7 +94,7 @@ class OpenAIChat(ChatModel):
         if not answer.choices:
             raise model_error("invalid_answer")
         message, ending = answer.choices[0].message, answer.choices[0].finish_reason
-        # A call without an id gets one, since its answer must name it.
+        # A call without an id gets one, because the result of the tool must name it.
         calls = tuple(
             ToolCall(call.id or f"call_{number}", call.function.name, call.function.arguments or "{}")
             for number, call in enumerate(message.tool_calls or (), 1)
@@ -169,7 +169,7 @@ def _build_completion(
 
 
 def _count_tokens(usage: Any) -> tuple[int, ...]:
-    """The server's counts (in, out, found in its cache); nothing if they are missing or malformed."""
+    """The server's counts (in, out, cached); empty if they are missing or malformed."""
     try:
         counts = typed.convert(usage, _Usage)
     except msgspec.ValidationError:

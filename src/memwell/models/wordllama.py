@@ -1,7 +1,7 @@
 """The default embedder: WordLlama's table of 32,000 word pieces, read from files inside this package.
 
-A text's vector is the mean of its distinct pieces' vectors: no network, no framework, some microseconds a text. The files in
-`data` are put there when the package is built (`hatch_build.py`).
+A text's vector is the mean of the vectors of its distinct pieces. This needs no network and no framework, and takes some
+microseconds per text. The files in `data` are put there when the package is built (`hatch_build.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIMENSIONS = 256
 PIECES = 32_000
 MAX_CHARACTERS = 20_000
 SPACE = "▁"
-MAX_WORD = 48  # a longer run without a space is cut: it is no word
+MAX_WORD = 48  # a longer run without a space is not a word, and is cut
 CACHE_SIZE = 64 * 1024
 
 
@@ -77,8 +77,8 @@ class _TokenizerFile(msgspec.Struct):
 class BytePairTokenizer:
     """Cuts words into the pieces of a byte-pair vocabulary.
 
-    Words are cut one by one and cached, since most words of a text were met before. A general tokenizer does more, and takes
-    longer to load than a search takes.
+    Words are cut one by one and cached, because most words of a text occurred before. A general tokenizer would take longer
+    to load than a search takes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,7 +104,7 @@ class BytePairTokenizer:
         vocabulary, rank, never = self._vocabulary, self._rank, len(self._rank)
         pieces: list[str] = []
         for sign in word:
-            # A character that the vocabulary does not have is spelled as its bytes.
+            # A character outside of the vocabulary is encoded as its bytes.
             pieces += [sign] if sign in vocabulary else [f"<0x{byte:02X}>" for byte in sign.encode(errors="replace")]
         while len(pieces) > 1:
             ranks = [rank.get(f"{left} {right}", never) for left, right in pairwise(pieces)]
@@ -132,7 +132,7 @@ def _read_package_vocabulary() -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _load_table(path: Path) -> Any:
-    """Map the table as it lies in the file: one tensor of half-precision numbers behind a small header."""
+    """Map the table in the file into memory: one tensor of half-precision numbers after a small header."""
     import numpy as np
 
     try:

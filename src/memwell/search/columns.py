@@ -1,7 +1,7 @@
 """Columns beside an index, so that conditions of a query become masks over all entries at once.
 
 A metadata column has for each entry the code of the distinct value at a path. A condition is evaluated once for each distinct
-value, by the plain evaluator, so that filters have one meaning; numbers are compared as arrays. Columns are made when a
+value, by the plain evaluator, so that filters have one meaning; numbers are compared as arrays. Columns are built when a
 query first needs them, and grow with the index.
 """
 
@@ -23,7 +23,7 @@ from .query import ScopePart
 
 PIECE = 5000
 MAX_PATHS = 32
-"""The number of paths that have columns: those that were used last."""
+"""Only the most recently used paths have columns."""
 _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _EXACT = 2**53
 _NEVER_KNOWN = (NEVER, 0, NEVER, 0, -1)
@@ -126,8 +126,8 @@ class MetadataColumns:
 
 
 class ValidityColumns:
-    """The times when the entries of an index were known and true, and their trust. A row never changes: whatever changes an
-    entry writes a new version, which is another row."""
+    """The times when the entries of an index were known and true, and their trust. A row never changes, because a change to
+    an entry writes a new version, which is another row."""
 
     def __init__(self) -> None:
         self._known_from, self._known_to = Column(np.int64), Column(np.int64)
@@ -168,7 +168,7 @@ class ValidityColumns:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The entries of an index as one search sees them: arrays that stay as they are, whatever is added meanwhile."""
+    """The entries of an index as one search sees them. The arrays do not change when entries are added to the index."""
 
     index: Index
     part: ScopePart
@@ -188,16 +188,16 @@ class View:
     vectors: Array
     scale: Array
     here: Mask
-    """Alive: it may lend support."""
+    """Mask of the live entries. They may lend support to their neighbours."""
     allowed: Mask
-    """Alive, and it meets the conditions: it may be found."""
+    """Mask of the live entries that meet the conditions. Only they may become hits."""
 
     entries: int
     """The number of live entries."""
 
     @property
     def exact(self) -> bool:
-        """True if the vectors are the stored ones themselves."""
+        """True if the vectors are the stored ones, not quantised ones."""
         return self.index.remote or self.vectors.dtype == np.float32
 
     def __len__(self) -> int:
@@ -205,9 +205,9 @@ class View:
 
 
 def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, state: State) -> View:
-    """View an index under the conditions of a query, as far as the transaction's snapshot reaches.
+    """Build the view of an index for a query, limited to the transaction's snapshot.
 
-    Time does not run backwards: what has expired once stays out.
+    The clock of an index never runs backwards, so an expired entry stays out.
     """
     with index.lock:
         count = index.count_until(state)
@@ -228,7 +228,7 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             index.validity = index.validity or ValidityColumns()
             allowed = allowed & index.validity.mask(tx, index, query, count)
         if query.as_of is not None:
-            # What came later lends nothing and counts for nothing.
+            # Later entries lend no support and are not counted.
             here = here & index.validity.mask_known(tx, index, query.as_of, count)
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
         arrays: dict[str, Any] = {name: getattr(index, name).values[:count] for name in names}
@@ -249,7 +249,7 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
 
 
 def list_speakers(tx: Tx, index: Index, as_of: int | None) -> list[str]:
-    """The names of those who said something in an index, up to a moment if one is given."""
+    """The names of the speakers in an index, as of a moment if one is given."""
     if as_of is None:
         return index.list_names()
     with index.lock:

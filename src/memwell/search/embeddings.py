@@ -1,7 +1,7 @@
-"""The embedder in use, and the vectors that it makes.
+"""The embedder of this process, and the vectors that it computes.
 
-It is opened when a search or a job first needs it. If that fails, or if it fails later, search goes on with words alone and
-warns of it; the embedder is tried again after a while. No transaction is open while a model works.
+The embedder is opened when a search or a job first needs it. If it fails then or later, searches use words alone and return a
+warning, and the embedder is tried again after `RETRY_S` seconds. No transaction is open while it works, unless it is instant.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 RETRY_S = 30.0
 WRITE_BATCH = 1000
 MIN_WRITE = 64
-"""Fewer vectors than this, of a model that makes them in no time, are not stored at once: no reader waits for a disk."""
+"""A search does not store fewer vectors than this if the model is instant, so that it need not wait for the disk."""
 
 
 class EmbeddingModel(NamedTuple):
-    """An embedder, its name and number in one tenant, and the entry up to which all have their vectors."""
+    """An embedder with its name and number in one tenant. All entries up to `embedded_to` have vectors."""
 
     embedder: Embedder
     name: str
@@ -41,7 +41,7 @@ class EmbeddingModel(NamedTuple):
 
 
 class Embeddings:
-    """The embedder of this process."""
+    """Opens the embedder of this process, and remembers its failures."""
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock) -> None:
         self._load = load
@@ -54,7 +54,7 @@ class Embeddings:
         self.trouble: str | None = None
 
     def embedder(self) -> Embedder | None:
-        """The embedder, or None if there is none or it cannot be used now; then `trouble` says why."""
+        """Return the embedder; None if there is none, or if it failed recently. `trouble` then holds the error."""
         if self._failed_at is not None and time.monotonic() - self._failed_at < RETRY_S:
             return None
         if not self._loaded:
@@ -68,7 +68,7 @@ class Embeddings:
         return self._embedder
 
     def fail(self, error: Exception) -> None:
-        """Do not use the model for a while."""
+        """Stop using the model for `RETRY_S` seconds."""
         self._failed_at = time.monotonic()
         self.trouble = str(error)
 
@@ -79,13 +79,13 @@ class Embeddings:
             end()
 
     def forget(self) -> None:
-        """Have the embedder drop its cache of texts, if it has one."""
+        """Clear the embedder's cache of texts, if it has one."""
         drop: Callable[[], None] | None = getattr(self._embedder, "forget", None)
         if drop is not None:
             drop()
 
     def vector(self, text: str, embedder: Embedder) -> Vectors | None:
-        """The vector of a query; None if the model fails, or knows none of its words."""
+        """Return the vector of a query; None if the model fails or knows none of its words."""
         try:
             vector = embedder.embed([text])[0]
         except ModelFailed as error:
@@ -95,7 +95,7 @@ class Embeddings:
         return vector if vector.any() else None
 
     def vectors(self, texts: Sequence[str]) -> Vectors | None:
-        """The vectors of some texts; None if there is no model, or it fails."""
+        """Return the vectors of some texts; None if there is no model or it fails."""
         embedder = self.embedder()
         if embedder is None:
             return None
@@ -106,7 +106,7 @@ class Embeddings:
             return None
 
     def named_embedder(self) -> tuple[Embedder, str] | None:
-        """The embedder with the name of its vectors, if it can be used now."""
+        """Return the embedder with the name of its vectors, if it can be used now."""
         embedder = self.embedder()
         if embedder is None:
             return None
@@ -117,7 +117,7 @@ class Embeddings:
             return None
 
     def model(self, reach: TenantStore) -> EmbeddingModel | None:
-        """The model with its number in a tenant, which a new model gets now."""
+        """Return the model with its number in a tenant. A new model is added to the tenant."""
         named = self.named_embedder()
         if named is None:
             return None
@@ -129,12 +129,12 @@ class Embeddings:
 
         try:
             return reach.read(lambda tx: find_model(tx, embedder, name)) or reach.write(add)
-        except StorageError as error:  # a disk that cannot be written is searched by words
+        except StorageError as error:  # if the disk cannot be written, search by words
             self.trouble = str(error)
         return None
 
     def earlier(self, reach: TenantStore, current: EmbeddingModel) -> EmbeddingModel | None:
-        """The built-in model, if it is not the current one and there are vectors of it: it serves until the new are made."""
+        """Return the built-in model if it has vectors and is not the current one. It serves until the new vectors exist."""
         from ..models.wordllama import WordLlama
 
         name = f"{WordLlama.id}/{WordLlama.dimensions}"
@@ -155,12 +155,12 @@ def find_model(tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
 
 
 def build_model_name(embedder: Embedder) -> str:
-    """The name under which a model's vectors are stored. A model that changes its width is another model."""
+    """The name under which a model's vectors are stored. With other dimensions it is another model."""
     return f"{embedder.id}/{embedder.dimensions}"
 
 
 def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
-    """For each entry the vectors of its chunks, as they are stored; the policy of its collection says how it is cut."""
+    """Return the encoded vectors of each entry's chunks. The policy of its collection sets the size of the chunks."""
     policies = [decode_policy(row[5]) for row in rows]
     chunks = [
         split_chunks(row[4], policy.chunk_chars, policy.overlap_chars)
@@ -168,7 +168,7 @@ def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     ]
     vectors = embedder.embed([chunk for text in chunks for chunk in text])
     if vectors.shape[1:] != (embedder.dimensions,):
-        raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
+        raise ModelFailed(f"The model returned {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
     half = vectors.astype(np.float16)
     found, at = [], 0
     for text in chunks:
@@ -178,20 +178,22 @@ def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
 
 
 def embed_missing(reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
-    """Make the vectors of some entries, and store them if it is worth it and the disk can be written. `exact`: the caller
-    holds them as they are, and need not read them again."""
+    """Compute the vectors of some entries. Store them too, if that is worth a write and the disk can be written.
+
+    `exact`: the caller keeps the exact vectors in memory and need not read them again.
+    """
     rows = reach.read(lambda tx: tx.rows("texts_of", docids=encode_numbers(docids)))
     values = embed_entries(model.embedder, rows)
-    made = {row[0]: value for row, value in zip(rows, values, strict=True)}
+    vectors = {row[0]: value for row, value in zip(rows, values, strict=True)}
     if exact and len(rows) < MIN_WRITE and getattr(model.embedder, "instant", False):
-        return made
+        return vectors
     try:
         for at in range(0, len(rows), WRITE_BATCH):
             batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
             reach.write(lambda tx, batch=batch: write_vectors(tx, model, batch))  # type: ignore[misc]
     except StorageError:
-        pass  # the next search, or the job, makes them again
-    return made
+        pass  # the next search or the job computes them again
+    return vectors
 
 
 def write_vectors(tx: Tx, model: EmbeddingModel, batch: Sequence[tuple[Row, bytes]]) -> None:
@@ -201,6 +203,6 @@ def write_vectors(tx: Tx, model: EmbeddingModel, batch: Sequence[tuple[Row, byte
 
 
 def queue_embedding(reach: TenantStore, now: int) -> None:
-    """Have a job make the missing vectors, if the disk can be written."""
+    """Queue a job that computes the missing vectors, if the disk can be written."""
     with suppress(StorageError):
         reach.write(lambda tx: queue.ensure_slot(tx, "embed", now, now))

@@ -1,8 +1,8 @@
 """A scope's entries in memory, in columns, in the order of their numbers.
 
-An index is a pure function of the tables. It is loaded when it is first searched, brought up to date by
-what has been added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes
-may each have their own. In a large index vectors are kept as bytes with a scale each; their exact values stay in the table.
+An index is a pure function of the tables. It is loaded when it is first searched, and then updated with the entries that were
+added or removed since. It may be dropped at any time, so a crash cannot damage it, and every process can have its own. A large
+index keeps vectors as bytes, each with a scale; the exact values stay in the table.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .. import typed
 from ..storage.port import Row, State, Tx, encode_numbers
 
 NEVER = 2**62
-NOBODY = -1
+MISSING = -1
 FACT_KINDS = ("fact", "past", "held")
 UNLINKED_KINDS = ("note", "summary")
 """Kinds of entries without neighbours."""
 EVERYTHING = (None, None)
-"""A removal of nothing in particular: everything that was read before may be wrong now."""
+"""A removal that names no entry and no address. It marks everything as changed, so indexes are loaded again."""
 POSTINGS_SHARE = 8
 MIN_POSTINGS = 10_000
-"""The occurrences of words that an index keeps: `POSTINGS_SHARE` times its entries, or so many if that is more."""
+"""An index caches `POSTINGS_SHARE` occurrences of words per entry, but at least `MIN_POSTINGS`."""
 MAX_EXACT_PARTS = 4096
 MAX_SMALL = 4096
 CHUNK = 1024
@@ -46,7 +46,7 @@ Array = NDArray[Any]
 
 
 class Column:
-    """A growing array. What was read from it stays valid: growing copies, it never moves what others look at."""
+    """A growing array. Growing copies the values, so arrays that were read before stay valid."""
 
     __slots__ = ("_room", "size")
 
@@ -55,7 +55,7 @@ class Column:
         self.size = 0
 
     def reserve(self, more: int) -> None:
-        """Make room for so many values more."""
+        """Make room for more values."""
         need = self.size + more
         if need > len(self._room):
             room = np.zeros((max(need, len(self._room) * 3 // 2), *self._room.shape[1:]), self._room.dtype)
@@ -90,8 +90,8 @@ class NameCodes:
                 codes.setdefault(name, len(codes))
         if len(distinct) == 1:
             (only,) = distinct
-            return np.full(len(names), NOBODY if only is None else codes[only], np.int32)
-        return np.array([NOBODY if name is None else codes[name] for name in names], np.int32)
+            return np.full(len(names), MISSING if only is None else codes[only], np.int32)
+        return np.array([MISSING if name is None else codes[name] for name in names], np.int32)
 
 
 class Index:
@@ -100,7 +100,7 @@ class Index:
     def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
         self.lock = Lock()
         self.history = history
-        """True if it also holds what is not current any more. It is loaded anew whenever something has changed."""
+        """True if the index also holds retired entries. It is then loaded again after every change."""
         self.collection = collection
         self.scope_id = scope_id
         self.model = model
@@ -122,7 +122,7 @@ class Index:
         self.vectors = Column(np.float32, max(dimensions, 1))
         self.scale = Column(np.float32)
         self.remote = False
-        """True if the vectors stay where they are stored, since they are too many."""
+        """True if the vectors stay in the database, because they are too many."""
         self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
         self.pending: dict[int, int] = {}
         self.metadata: Any = None
@@ -133,7 +133,7 @@ class Index:
         self.linked = False
         """True if any entry has neighbours."""
         self._last_of: dict[int, int] = {}
-        self._last_told = NOBODY
+        self._last_spoken = MISSING
         self._postings: dict[str, tuple[int, Array]] = {}
         self._postings_size = 0
         self._vocabulary: dict[str, list[int]] = {}
@@ -161,10 +161,10 @@ class Index:
         )
         return beside + sum(column.footprint for column in (*entries, *more))
 
-    # -- keeping up --------------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------------------
 
     def refresh(self, tx: Tx, state: State) -> bool:
-        """Bring the index up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
+        """Update the index to the transaction's snapshot. Return False if it must be loaded again instead."""
         if self._seen is None:
             if self.collection:
                 graph = {"model": self.model, "collection": self.scope_id}
@@ -173,7 +173,7 @@ class Index:
             else:
                 self._add(tx, tx.row("load_address", id=self.scope_id, after=0, history=int(self.history)))
         elif state[0] < self._seen[0] or state[1] < self._seen[1]:
-            return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
+            return True  # another thread has loaded a later snapshot; readers skip the entries that are too new
         elif state != self._seen:
             if self.history or not self._drop(tx, self._seen[1], state[1]):
                 return False
@@ -183,14 +183,14 @@ class Index:
                 after = int(self.seq.values[-1]) if len(self) else 0
                 self._add(tx, tx.row("load_address", id=self.scope_id, after=after, history=0))
         self._seen = state
-        if self.pending and self.remote:  # somebody else may have made the vectors that were missing
+        if self.pending and self.remote:  # another process may have stored the missing vectors
             self.drop_pending(self._have_vectors(tx, sorted(self.pending)))
         elif self.pending:
             self.put_vectors(self._stored(tx, sorted(self.pending)))
         return True
 
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
-        """Mark what was removed since, and give what changed its new kind; False if the index must be loaded anew."""
+        """Drop removed entries, and update the kinds of changed ones. Return False if the index must be loaded again."""
         if newest == seen:
             return True
         removed = tx.rows("removals_after", after=seen)
@@ -198,7 +198,7 @@ class Index:
             return False  # the log of removals does not reach back that far
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():
-            return False  # it was erased: nothing of it stays in memory
+            return False  # an address was erased: nothing of it may stay in memory
         rows = self.find_rows(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
         if not len(rows):
             return True
@@ -213,7 +213,7 @@ class Index:
         return True
 
     def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
-        """The stored vectors of some entries, in order. Those that lie close together are read in one go."""
+        """The stored vectors of some entries, given by sorted numbers. If these are dense, the whole range is read."""
         first, last = docids[0], docids[-1]
         if len(docids) * DENSITY > last - first:
             return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
@@ -223,13 +223,13 @@ class Index:
         return found
 
     def _have_vectors(self, tx: Tx, docids: Sequence[int]) -> list[int]:
-        """Those of some entries, in order, that have their vectors."""
-        asked = set(docids)
+        """Those of some entries, given by sorted numbers, that have stored vectors."""
+        wanted = set(docids)
         rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
-        return [docid for (docid,) in rows if docid in asked]
+        return [docid for (docid,) in rows if docid in wanted]
 
     def list_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
-        """The names of those who said something that is still there, or among some of it, the longest first."""
+        """The names of the speakers of live entries, the longest first. `among` is a mask that limits the entries."""
         if not self.names.codes:
             return []
         here = self.alive.values if among is None else self.alive.values & among
@@ -238,7 +238,7 @@ class Index:
         return sorted(names, key=lambda name: (-len(name), name))
 
     def count_until(self, state: State) -> int:
-        """The number of entries that a snapshot knows: another thread may have added later ones."""
+        """The number of entries in a snapshot. Another thread may have added later ones."""
         if self._seen is None or state[0] >= self._seen[0]:
             return len(self)
         return int(np.searchsorted(self.docid.values, state[0], side="right"))
@@ -246,14 +246,14 @@ class Index:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def find_rows(self, docids: Array) -> Array:
-        """The positions of those of some sorted numbers that are in the index."""
+        """The rows of some entries, given by sorted numbers. Entries that are not in the index are skipped."""
         own = self.docid.values
         at = np.searchsorted(own, docids)
         at[at == len(own)] = 0
         return at[own[at] == docids] if len(own) else at[:0]
 
     def put_vectors(self, values: Mapping[int, bytes]) -> None:
-        """Take in the vectors of entries that had none. A row has room for one; if it has more, all are laid out anew."""
+        """Add the vectors of pending entries. A row has room for one; if an entry has more, the vectors are laid out again."""
         if self.remote:
             return self.drop_pending(list(values))
         several: dict[int, tuple[Array, Array]] = {}
@@ -274,12 +274,12 @@ class Index:
         return None
 
     def drop_pending(self, docids: Sequence[int]) -> None:
-        """Wait no longer for the vectors of some entries."""
+        """Stop waiting for the vectors of some entries."""
         for docid in docids:
             self.pending.pop(docid, None)
 
     def _add(self, tx: Tx, lists: Row | None) -> None:
-        """Add entries as the load queries give them: one list for each column."""
+        """Add entries as the load queries return them: one list for each column."""
         if lists is None or lists[0] is None:
             return
         first = len(self)
@@ -298,7 +298,7 @@ class Index:
         self._link(first)
 
     def _add_vectors(self, tx: Tx, first: int) -> None:
-        """Every row has at least one part; of a row without vectors it is empty, and the row is pending."""
+        """Add the vectors of the rows from `first` on. A row without stored vectors gets one of zeros, and is pending."""
         if not self.dimensions:
             return
         docids = self.docid.values[first:].tolist()
@@ -325,43 +325,46 @@ class Index:
             self.first_part.extend(start + np.cumsum(counts) - counts)
 
     def _link(self, first: int) -> None:
-        """Set what stands before and after each entry: turns follow each other at their address. Facts stand alone, unless
-        people told them to each other: then those of one conversation belong together."""
+        """Link new entries to their neighbours. The neighbours of a turn are the turns before and after it at its address.
+
+        A fact that names a speaker is linked to the one before it, if both are of one address and one hour. Other facts,
+        notes and summaries have no neighbours.
+        """
         fresh = len(self) - first
-        self.before.extend(np.full(fresh, NOBODY, np.int32))
-        self.after.extend(np.full(fresh, NOBODY, np.int32))
+        self.before.extend(np.full(fresh, MISSING, np.int32))
+        self.after.extend(np.full(fresh, MISSING, np.int32))
         before = self.before.values
         facts, alone = self._has_kind(FACT_KINDS, first), self._has_kind(UNLINKED_KINDS, first)
         turns = np.flatnonzero(~(facts | alone)) + first
         last_of = self._last_of
         for row, address in zip(turns.tolist(), self.address.values[turns].tolist(), strict=True):
-            before[row] = last_of.get(address, NOBODY)
+            before[row] = last_of.get(address, MISSING)
             last_of[address] = row
-        told = np.flatnonzero(facts) + first
-        told = told[self.name.values[told] != NOBODY]
-        if len(told):
-            line = np.concatenate([[self._last_told], told]) if self._last_told != NOBODY else told
+        spoken = np.flatnonzero(facts) + first
+        spoken = spoken[self.name.values[spoken] != MISSING]
+        if len(spoken):
+            line = np.concatenate([[self._last_spoken], spoken]) if self._last_spoken != MISSING else spoken
             at, when = self.address.values[line], self.occurred_at.values[line]
             near = (at[1:] == at[:-1]) & (np.abs(when[1:] - when[:-1]) <= HOUR)
             before[line[1:][near]] = line[:-1][near]
-            self._last_told = int(told[-1])
-        for rows in (turns, told):
-            later = rows[before[rows] != NOBODY]
+            self._last_spoken = int(spoken[-1])
+        for rows in (turns, spoken):
+            later = rows[before[rows] != MISSING]
             self.after.values[before[later]] = later
             self.linked = self.linked or bool(len(later))
 
     def _has_kind(self, kinds: Sequence[str], first: int) -> Array:
         """A mask of the rows from `first` on that are of some kinds."""
-        found: Array = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in kinds])
+        found: Array = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, MISSING) for kind in kinds])
         return found
 
     # -- words -------------------------------------------------------------------------------------------------------
 
     def find_occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
-        """The rows that hold a token. They are cached, and only what is new is looked up again.
+        """The rows that contain a token. They are cached, and later only newer entries are looked up.
 
-        A snapshot that is older than the index does not know everything in it, so its rows count only as far.
-        `place` is the token of the index itself; `most`: it holds most of the tenant's entries.
+        A snapshot may be older than the index, so the cache remembers up to which entry a token was looked up. `place` is the
+        token of the collection or address; `most` is True if it holds most of the tenant's entries.
         """
         if len(self) <= MAX_SMALL:
             return self._find_in_small(tx, state, token)
@@ -376,15 +379,15 @@ class Index:
         return rows
 
     def _find_in_small(self, tx: Tx, state: State, token: str) -> Array:
-        """In a small index all words are read at once: that takes less than looking for each."""
+        """Read all words of a small index at once, which is faster than one query per token."""
         count = self.count_until(state)
         for start in range(self._read_upto, count, LIST_BATCH):
             docids = self.docid.values[start : min(start + LIST_BATCH, count)].tolist()
             row_of = dict(zip(docids, range(start, count), strict=False))
             for docid, tokens in tx.rows("words_of", docids=encode_numbers(docids)):
                 row = row_of[docid]
-                for one in tokens.split(" "):
-                    self._vocabulary.setdefault(one, []).append(row)
+                for word in tokens.split(" "):
+                    self._vocabulary.setdefault(word, []).append(row)
         self._read_upto = max(self._read_upto, count)
         rows: Array = np.array(self._vocabulary.get(token, ()), np.int32)
         return rows
@@ -416,7 +419,7 @@ class Index:
 
     @property
     def exact(self) -> bool:
-        """True if vectors are kept as they are: in a small index they need not be made smaller."""
+        """True if the vectors are kept as floats, as in a small index, and not quantised to bytes."""
         return not self.remote and self.vectors.values.dtype == np.float32
 
     def _bound_exact(self, more: int) -> None:
@@ -430,31 +433,31 @@ class Index:
 
 
 def quantise(vectors: Array) -> tuple[Array, Array]:
-    """Vectors as bytes, each with the scale that brings it back, in pieces that stay in the processor's cache."""
-    found = np.empty(vectors.shape, np.int8)
+    """Quantise vectors to bytes, each with a scale. Chunks are small enough to stay in the processor's cache."""
+    quantised = np.empty(vectors.shape, np.int8)
     scale = np.ones(len(vectors), np.float32)
     for at in range(0, len(vectors), CHUNK):
         bits = vectors[at : at + CHUNK].astype(np.float16, copy=False).view(np.int16)
         top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
         top[top == 0.0] = 127.0
-        # Half floats to floats in half the time of a conversion: their fields are moved to where a float has them, and
-        # multiplied by what the two count their exponents from.
+        # Convert half floats to floats in half the time of `astype`: shift their bits to the places of a float's, then
+        # multiply to correct the bias of the exponent.
         moved = np.left_shift(bits, 13, dtype=np.int32)
         moved &= np.int32(-0x70000001)
         wide = moved.view(np.float32)
         wide *= EXPONENT_BIAS
         wide *= (127.0 / top)[:, None]
-        found[at : at + CHUNK] = np.rint(wide, out=wide)
+        quantised[at : at + CHUNK] = np.rint(wide, out=wide)
         scale[at : at + CHUNK] = top / 127.0
-    return found, scale
+    return quantised, scale
 
 
 def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
-    """Numbers as an engine lists them: in text, or in eight bytes each, the high one first."""
+    """Parse a list of numbers from a database: text with commas, or eight bytes per number, big-endian."""
     if isinstance(listed, bytes):
         return np.frombuffer(listed, ">i8").astype(dtype)
-    found: Array = np.fromstring(str(listed), dtype, sep=",")
-    return found
+    numbers: Array = np.fromstring(str(listed), dtype, sep=",")
+    return numbers
 
 
 class IndexKey(NamedTuple):
@@ -468,7 +471,7 @@ class IndexKey(NamedTuple):
 
 
 class IndexCache:
-    """The indexes in memory: those that were used last, as many as fit. Others are loaded again when they are needed."""
+    """The most recently used indexes, as many as fit into memory. Others are loaded again when they are needed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -476,7 +479,7 @@ class IndexCache:
         self._indexes: OrderedDict[IndexKey, Index] = OrderedDict()
 
     def current(self, tx: Tx, key: IndexKey, dimensions: int, state: State) -> Index:
-        """The index as of the transaction's snapshot, or later."""
+        """Return an index, updated to the transaction's snapshot or a later one."""
         while True:
             with self._lock:
                 index = self._indexes.get(key)
@@ -496,13 +499,13 @@ class IndexCache:
         return index
 
     def forget(self, owner: str) -> None:
-        """Drop everything of a tenant: after an erasure nothing of it stays in memory."""
+        """Drop the indexes of a tenant, so that no erased data stays in memory."""
         with self._lock:
             for key in [key for key in self._indexes if key.owner == owner]:
                 del self._indexes[key]
 
     def _bound(self, current: IndexKey) -> None:
-        """Drop what was not used for longest; the index in use stays, however large it is."""
+        """Drop the least recently used indexes beyond the limit. The one in use stays, however large it is."""
         with self._lock:
             total = sum(index.footprint for index in self._indexes.values())
             for key in list(self._indexes):

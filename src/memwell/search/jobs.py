@@ -1,4 +1,4 @@
-"""The jobs that keep search complete: `embed` makes vectors, `index` makes words anew, `graph` tends the graphs over vectors."""
+"""The jobs of search: `embed` computes missing vectors, `index` rebuilds the word index, `graph` maintains vector graphs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from .embeddings import EmbeddingModel
 
 GRAPH_DELAY = 60 * SECOND
-"""The time in which collections may grow before the graph job looks at their sizes again."""
+"""The delay of the graph job after new vectors, so that one job covers many batches."""
 EMBED_BATCH = 256
 INDEX_BATCH = 500
 DROP_BATCH = 2000
 
 
 def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
-    """Make missing vectors, then remove those of unused models. On PostgreSQL, have the graphs over them looked at soon after.
+    """Compute missing vectors, then delete those of unused models. On PostgreSQL, queue the graph job.
 
-    Each batch is stored with its position, so that the job continues after a crash."""
+    Each batch is stored with its position, so that the job continues after a crash.
+    """
     from .embeddings import embed_entries  # imports numpy
 
     model = engine.recall.meaning.model(run.reach)
@@ -51,7 +52,7 @@ def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
 
 
 def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
-    """Make the words of every entry anew: after the analyser or a collection's language has changed."""
+    """Index the words of every entry again, after the analyser or the language of a collection has changed."""
     at, done = int((run.progress or {}).get("at", 0)), 0
     while True:
         count, at = run.write(lambda tx: _reindex_batch(tx, run, at))  # noqa: B023 -- run at once
@@ -66,7 +67,7 @@ def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
 
 
 def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[list[Row], int]:
-    """The next entries without vectors, and up to which number there are none left once these have theirs."""
+    """Return the next entries without vectors, and the entry up to which none are missing once these have theirs."""
     rows = tx.rows("pending_entries", model=model.number, after=at, now=now, limit=EMBED_BATCH)
     return rows, int(rows[-1][0]) if len(rows) == EMBED_BATCH else search_state(tx)[0]
 
@@ -89,7 +90,7 @@ def _drop_vectors(tx: Tx, number: int) -> int:
 
 
 def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
-    """The words of the next entries; returns how many, and how far it came."""
+    """Index the words of the next entries again. Return how many there were, and the number of the last."""
     rows = tx.rows("unsealed_entries", after=at, limit=INDEX_BATCH)
     if not rows:
         return 0, at

@@ -1,8 +1,8 @@
-"""The similarity of a query to every entry: a scan over bytes, which is fast enough not to need a graph.
+"""The similarity of a query to every entry: a scan over bytes, which is fast enough without a graph.
 
-Beyond a hundred thousand vectors, single bits choose the entries to compare: the sign of each number says roughly where a vector
-points. The number that must be compared depends on the data, so it is measured on the index itself; if no number is enough, all
-are scanned. Of a collection that is too large for memory, the store names the nearest by a graph over their vectors.
+Beyond a hundred thousand vectors, the signs of their numbers select the entries to compare, since they tell roughly where a
+vector points. The number of candidates that this needs depends on the data, so it is measured on the index itself; if no number
+is enough, all vectors are scanned. If a collection is too large for memory, the database finds the nearest entries by a graph.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ MIN_RECALL = 0.99
 MIN_LINK = 0.2
 NEAREST = 200
 MAX_COMPARE = 2000
-"""If no more than this may be found, all are compared."""
+"""If no more entries than this are allowed, all of them are compared."""
 _FAR = 60_000
 
 Scores = NDArray[np.float32]
 
 
 class Similarities(ABC):
-    """The similarity of each entry to a query: of its whole, and of its best part. Those that were passed over are compared
-    when somebody needs them."""
+    """The similarity of each entry to a query: of the whole entry, and of its best part. Rows that were skipped at first are
+    compared when their similarity is needed."""
 
     def __init__(self, view: View, vector: Array | None) -> None:
         self._view, self._vector = view, vector
         self.whole: Scores = np.zeros(len(view), np.float32)
         self.best = self.whole
         self._pair: Scores | None = None
-        self._known: NDArray[np.bool_] | None = None
+        self._compared: NDArray[np.bool_] | None = None
         """The rows that were compared; None if all were."""
 
     @property
     def partial(self) -> bool:
-        """True if some rows were passed over."""
-        return self._known is not None
+        """True if some rows were skipped."""
+        return self._compared is not None
 
     def need(self, rows: Array) -> None:
-        """Compare these rows, unless they were."""
-        if self._known is None or self._vector is None:
+        """Compare these rows, unless that was done before."""
+        if self._compared is None or self._vector is None:
             return
-        rows = rows[~self._known[rows]]
+        rows = rows[~self._compared[rows]]
         if len(rows):
-            self._known[rows] = True
+            self._compared[rows] = True
             self._compare(rows)
 
     def mix(self, rows: Array | slice, parts: float) -> Scores:
-        """The similarity of the whole and of the best part, which has the weight `parts`."""
+        """Combine the similarities of the whole and of the best part, which has the weight `parts`."""
         best = self.best[rows] if self._pair is None else np.maximum(self.best[rows], self._pair[rows])
         mixed: Scores = (1.0 - parts) * self.whole[rows] + parts * best
         return mixed
 
     def add_pairs(self, rows: Array, before: Array, link: Array) -> None:
-        """Let an entry together with the one before it count as a part of it: an answer with its question."""
+        """Compare an entry together with the one before it, as if both were one part: an answer with its question."""
         at = np.flatnonzero(link > MIN_LINK)
         if not len(at) or self._vector is None:
             return
@@ -76,7 +76,7 @@ class Similarities(ABC):
         self._pair[rows] = link * (self.whole[rows] + self.whole[before]) / together
 
     def replace(self, rows: Array, cosines: Scores, starts: Array) -> None:
-        """Replace the similarity of some rows by that of their stored vectors."""
+        """Replace the similarities of some rows by those of their stored vectors."""
         self.whole[rows], self.best[rows] = _reduce_parts(cosines, starts)
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Similarities(ABC):
 
 
 class LocalSimilarities(Similarities):
-    """Those of entries whose vectors are in memory."""
+    """Similarities of entries whose vectors are in memory."""
 
     def __init__(self, view: View, vector: Array | None) -> None:
         super().__init__(view, vector)
@@ -100,7 +100,7 @@ class LocalSimilarities(Similarities):
             cosines = _cosines(self._query, view.vectors, view.scale * self._scale)
             self.whole, self.best = _reduce_parts(cosines, view.first_part)
         else:
-            self._known = np.zeros(len(view), np.bool_)
+            self._compared = np.zeros(len(view), np.bool_)
             self.best = self.whole.copy()
             self.need(rows)
 
@@ -122,19 +122,19 @@ class LocalSimilarities(Similarities):
 
 
 class RemoteSimilarities(Similarities):
-    """Those of entries whose vectors stay in the store. The graph only chooses the entries; their similarity is exact."""
+    """Similarities of entries whose vectors stay in the database. Its graph selects the entries; similarities are exact."""
 
     def __init__(self, tx: Tx, view: View, vector: Array | None, model: int) -> None:
         super().__init__(view, vector)
         self._tx, self._model = tx, model
         self.best = self.whole.copy()
-        self._known = np.zeros(len(view), np.bool_)
+        self._compared = np.zeros(len(view), np.bool_)
         self._vectors: dict[int, Array] = {}
         if vector is not None:
             self.need(self._find_nearest(vector))
 
     def replace(self, rows: Array, cosines: Scores, starts: Array) -> None:
-        """Do nothing: they are exact already."""
+        """Do nothing, because the similarities are exact already."""
 
     def _compare(self, rows: Array) -> None:
         found = self._load(rows)
@@ -156,7 +156,7 @@ class RemoteSimilarities(Similarities):
         return between
 
     def _find_nearest(self, vector: Array) -> Array:
-        """The rows that the store names among those that may be found; all of them if they are few."""
+        """The allowed rows that the database finds nearest, or all allowed rows if they are few."""
         allowed = np.flatnonzero(self._view.allowed)
         if len(allowed) <= MAX_COMPARE:
             return allowed
@@ -177,7 +177,7 @@ class RemoteSimilarities(Similarities):
         return rows[rows < len(self._view)]
 
     def _load(self, rows: Array) -> dict[int, Array]:
-        """The vectors of some rows' parts, and those that were loaded before."""
+        """Load the vectors of some rows, and return them with those that were loaded before."""
         docids = self._view.docid[rows].tolist()
         missing = sorted({docid for docid in docids if docid not in self._vectors})
         if missing:
@@ -189,7 +189,7 @@ class RemoteSimilarities(Similarities):
 
 
 def find_best(scores: Scores, allowed: Array, limit: int) -> Array:
-    """The rows with the highest scores among those that may be found, in no order."""
+    """The allowed rows with the highest scores, unordered."""
     rows = np.flatnonzero(allowed)
     if len(rows) <= limit:
         return rows
@@ -197,7 +197,7 @@ def find_best(scores: Scores, allowed: Array, limit: int) -> Array:
 
 
 def find_nearest(view: View, vector: Array, count: int) -> Array:
-    """The rows that are most similar to a vector among those that may be found, the best first."""
+    """The allowed rows that are most similar to a vector, the best first."""
     if not vector.any():
         return np.zeros(0, np.int64)
     whole = LocalSimilarities(view, vector).whole
@@ -206,7 +206,7 @@ def find_nearest(view: View, vector: Array, count: int) -> Array:
 
 
 def _reduce_parts(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
-    """An entry's first vector is that of its whole; the best of all its vectors is that of its best part."""
+    """Return the similarities of each whole entry and of its best part. An entry's first vector is that of the whole."""
     if len(cosines) == len(starts):
         return cosines, cosines
     return cosines[starts], np.maximum.reduceat(cosines, starts)
@@ -223,11 +223,11 @@ def _cosines(query: Array, vectors: Array, scale: Array) -> Scores:
     return dots
 
 
-# -- Bits: the choice of the entries to compare in a large index
+# -- Sign bits, which select the entries to compare in a large index
 
 
 class SignBits:
-    """The signs of an index's vectors, as columns of 64 bits, and the number of candidates that they must name."""
+    """The signs of an index's vectors, as columns of 64 bits, and the number of candidates to select by them."""
 
     def __init__(self) -> None:
         self._room: Array = np.zeros((0, 0), np.uint64)
@@ -240,7 +240,7 @@ class SignBits:
         return self._room[:, : self._size]
 
     def update(self, vectors: Array, scale: Array, changed: int | None = None) -> None:
-        """Take in what was added, and what was changed from some vector on."""
+        """Add the signs of new vectors, and update those from the first changed vector on."""
         due = len(vectors) > 1.5 * self._checked
         if not due and self.candidates is None:
             return  # all are scanned anyway
@@ -259,7 +259,7 @@ class SignBits:
             self.candidates = self._measure(vectors, scale)
 
     def nearest(self, vector: Array, count: int, banned: Array | None = None) -> Array:
-        """The parts whose signs differ least from the vector's, at least so many."""
+        """Return at least `count` parts, those whose signs differ least from the vector's."""
         signs = _pack(np.sign(vector)[None].astype(np.int8))[:, 0]
         distance: Array = np.bitwise_count(self.words[0] ^ signs[0]).astype(np.uint16)
         for word, sign in zip(self.words[1:], signs[1:], strict=True):
@@ -271,7 +271,10 @@ class SignBits:
         return np.flatnonzero(distance <= cut)
 
     def _measure(self, vectors: Array, scale: Array) -> int | None:
-        """The number of candidates that holds nearly all of the true nearest, for queries like the entries themselves."""
+        """Return the number of candidates that includes nearly all true neighbours of sample queries; None if none does.
+
+        The sample queries are entries with some noise.
+        """
         noise = np.random.default_rng(len(vectors))
         picked = noise.choice(len(vectors), TRIALS, replace=False)
         for count in CANDIDATES:
@@ -288,7 +291,7 @@ class SignBits:
 
 
 def _pack(vectors: Array) -> Array:
-    """Signs as bits, one row of words for every 64 dimensions."""
+    """Pack signs into bits: one row of 64-bit words for every 64 dimensions."""
     bits = np.packbits(vectors > 0, axis=1)
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     padded[:, : bits.shape[1]] = bits
@@ -296,7 +299,7 @@ def _pack(vectors: Array) -> Array:
 
 
 def _list_rows_to_scan(view: View, vector: Array) -> Array | None:
-    """The rows to compare; None if it is all of them."""
+    """The rows to compare; None for all of them."""
     if len(view) <= SCAN_ALL or view.exact:
         return None
     allowed = np.flatnonzero(view.allowed)
@@ -305,7 +308,7 @@ def _list_rows_to_scan(view: View, vector: Array) -> Array | None:
     index = view.index
     with index.lock:
         if index.first_part is not view.layout:
-            return None  # the parts were laid out anew since this view was taken
+            return None  # the vectors were laid out again after this view was built
         index.bits = bits = index.bits or SignBits()
         vectors = index.vectors.values
         bits.update(vectors, index.scale.values, min(index.changed_part, len(vectors)))

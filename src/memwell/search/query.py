@@ -1,4 +1,4 @@
-"""The meaning of a query: its scope, the speakers and times that it names, and whether it asks for the assistant's words."""
+"""Reading a query: its scope, the speakers and times that it names, and whether it asks what the assistant said."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..storage.port import Row, Tx
 from .words import ADDRESS, COLLECTION, STOP_WORDS
 
 MAX_TEXT = 4096
-"""A date this far into a query says nothing about what it asks."""
+"""Dates after so many characters of a query are ignored."""
 MAX_DATES = 16
 MAX_SPANS = 256
 MAX_NAME_TEXT = 2048
-"""A name this far into a query says nothing about whom it asks for."""
+"""Names after so many characters of a query are ignored."""
 MAX_NAMES = 500
 NICKNAME = 3
-"""The number of letters from which the beginning of a name is taken for a nickname of it, if the name has more than four."""
+"""The length of the shortest nickname: a beginning of a first name that has more than four letters."""
 
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -58,7 +58,7 @@ _ASSISTANT = re.compile(
 _COMMON = frozenset(STOP_WORDS["en"].split())
 
 
-# -- Where: the stored collections and addresses that a query looks at
+# -- Scope: the stored collections and addresses that a query searches
 
 
 class ScopePart(NamedTuple):
@@ -80,7 +80,7 @@ class ScopePart(NamedTuple):
 
 
 def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
-    """The parts of a scope that exist. Sealed collections are in no search."""
+    """The parts of a scope that exist. Sealed collections are never searched."""
     collections: dict[Place, Row | None] = {}
     found: list[ScopePart] = []
     for place, path, kinds in where:
@@ -102,11 +102,11 @@ def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
     return found
 
 
-# -- Whom: the speakers that a query names
+# -- Speakers that a query names
 
 
 def parse_query(text: str, names: Iterable[str]) -> tuple[tuple[str, ...], str]:
-    """The speakers that a query names, and what is left of it: neither names nor dates say what it is about."""
+    """Return the speakers that a query names, and its text without names and dates, which do not say what it is about."""
     found: list[str] = []
     rest, tail = text[:MAX_NAME_TEXT], text[MAX_NAME_TEXT:]
     for name in islice(names, MAX_NAMES):
@@ -123,7 +123,10 @@ def asks_assistant(text: str) -> bool:
 
 @lru_cache(4096)
 def _build_name_pattern(name: str) -> re.Pattern[str] | None:
-    """Matches the whole name in any case, its first word, and capitalised nicknames; never a word that is a common one."""
+    """Build a pattern for a name: the whole name or its first word in any case, or a capitalised nickname.
+
+    Common words are left out; None if there is nothing else.
+    """
     first = name.split()[0] if name.split() else ""
     nicknames = [first[:length] for length in range(len(first) - 1, NICKNAME - 1, -1)] if len(first) > 4 else []
     whole = [f"(?i:{re.escape(form)})" for form in (name, first) if len(form) > 1 and form.lower() not in _COMMON]
@@ -132,16 +135,16 @@ def _build_name_pattern(name: str) -> re.Pattern[str] | None:
 
 
 def clear_caches() -> None:
-    """Forget the patterns of names."""
+    """Clear the cached patterns of names."""
     _build_name_pattern.cache_clear()
     re.purge()
 
 
-# -- When: the times that a query names, as spans of days, such as `8 May 2023`, `in June`, `in 2022`, `two weeks ago`
+# -- Times that a query names, as spans of days, such as `8 May 2023`, `in June`, `in 2022`, `two weeks ago`
 
 
 class Days(NamedTuple):
-    """A span of days, and the lengths over which it fades: things are told when they have happened, and later."""
+    """A span of days, with the numbers of days over which it fades: longer afterwards, because people mention events late."""
 
     first: int
     last: int
@@ -150,11 +153,14 @@ class Days(NamedTuple):
 
 
 def find_days(text: str, years: list[int], today: date) -> list[Days]:
-    """The times that a text names. Where it names no year, each of these years may be meant."""
+    """The times that a text names. A date without a year may be in any of `years`."""
     text = text[:MAX_TEXT]
     named = list(dict.fromkeys(_find_dates(text)))[:MAX_DATES]
     found = [
-        days for year, month, day in named for one in ([year] if year else years) if (days := _to_days(one, month, day))
+        days
+        for year, month, day in named
+        for each in ([year] if year else years)
+        if (days := _to_days(each, month, day))
     ]
     return found[:MAX_SPANS] or _find_relative(text, today)[:MAX_SPANS]
 
@@ -164,12 +170,12 @@ def may_name_time(text: str) -> bool:
 
 
 def remove_dates(text: str) -> str:
-    """The text without the dates in it: the words of a date say nothing about what happened then."""
+    """Remove the dates from a text, because their words do not say what happened."""
     return _STRIP.sub(" ", text) if may_name_time(text) and _find_dates(text[:MAX_TEXT]) else text
 
 
 def _find_dates(text: str) -> list[tuple[int | None, int | None, int | None]]:
-    """Year, month and day, as far as the text has them; the most exact form wins."""
+    """Return year, month and day of each date, as far as the text has them. Only the most exact form counts."""
     found: list[tuple[int | None, int | None, int | None]]
     found = [(int(match[1]), int(match[2]), int(match[3])) for match in _ISO.finditer(text)]
     found += [(_parse_year(match[3]), _parse_month(match[2]), int(match[1])) for match in _DAY_MONTH.finditer(text)]
@@ -182,7 +188,7 @@ def _find_dates(text: str) -> list[tuple[int | None, int | None, int | None]]:
 
 
 def _is_month(match: re.Match[str], text: str) -> bool:
-    """`may` and `march` are verbs too: one must be called a month, the other be written like one."""
+    """Tell months from verbs: `may` needs a year or a preposition, `march` a capital letter."""
     word = match[1]
     if word.lower() == "may":
         return bool(match[2] or _MAY.search(text))

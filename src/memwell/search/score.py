@@ -1,7 +1,7 @@
-"""Scores: candidates are found by words and meaning, and a recipe makes one number of what the arms say of each.
+"""Scores. Words and meaning find the candidates, and a recipe adds up the contributions of the arms to one score each.
 
-Every number is absolute. Nothing is stretched to fit a query's best hit, so a score means the same for every query. Words are
-counted within the scope that is searched, so that nobody's scores depend on what others have stored.
+Scores are absolute: they are not scaled to a query's best hit, so a score means the same for every query. Words are counted
+within the searched scope only, so that a user's scores do not depend on the memory of other users.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..storage.port import Tx, encode_numbers
 from . import query, words
 from .columns import View
 from .embeddings import EmbeddingModel
-from .index import NOBODY, Array
+from .index import MISSING, Array
 from .nearest import LocalSimilarities, RemoteSimilarities, Scores, Similarities, find_best
 from .query import Days
 
@@ -28,11 +28,11 @@ CANDIDATES = 160
 EXACT_CANDIDATES = 32
 NEAR = 0.5
 REST = 0.02
-"""The part of the meaning that tells apart entries above the model's ceiling."""
+"""The part of the meaning that distinguishes entries above the model's ceiling."""
 LARGE_SHARE = 0.25
-"""The share of all entries from which on a scope reads all occurrences of a word and leaves out those of others."""
+"""If a scope holds more than this share of all entries, all occurrences of a word are read, and others are dropped."""
 MIN_ENTRIES = 100
-"""In a scope with fewer entries than this, a word is as rare as it would be in one with so many."""
+"""In a smaller scope, the rarity of a word is computed as if there were so many entries."""
 EPOCH_DAY = 719_163  # 1970-01-01, counted as dates count
 WINDOW = 2
 TOGETHER = 1_000_000
@@ -42,30 +42,30 @@ ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assist
 
 
 class Recipe(NamedTuple):
-    """The weights of the arms, as data with a name. `docs/decisions/0007-search.md` says where they come from."""
+    """The weights of the arms. `docs/decisions/0007-search.md` explains how they were chosen."""
 
     words: float = 0.6
-    """The share of the query's words, by rarity, that an entry covers."""
+    """The weight of the share of the query's words that an entry covers. Rare words count more."""
     meaning: float = 0.4
     """The weight of the similarity in meaning."""
     parts: float = 0.5
-    """The part of the meaning that is that of the best part; the rest is that of the whole."""
+    """The weight of the best part within the meaning; the rest is the weight of the whole entry."""
     long: float = 500.0
-    """The size in bytes from which on a word counts less: long texts hold words by chance."""
+    """The size in bytes from which on a word counts less, because long texts contain words by chance."""
     short: float = 500.0
-    """The size in bytes at which an entry's link to its neighbours is half: short turns belong together."""
+    """The size in bytes at which an entry's link to its neighbours is half as strong. Short turns belong together."""
     lend: float = 0.6
-    """The weight of a word that stands in a neighbour, times the link."""
+    """The weight of a word in a neighbour, times the strength of the link."""
     support: float = 0.25
-    """The part of what is missing to 1 that the scores of the neighbours add, times the link."""
+    """The share of the gap to 1 that the neighbours' scores add, times the strength of the link."""
     time: float = 0.3
-    """The part of what is missing to 1 that an entry of the time that the query names gains."""
+    """The share of the gap to 1 that an entry gains if it is from a time that the query names."""
     question: float = 0.25
-    """The share that an entry loses if it only asks."""
+    """The share of its score that an entry loses if it only asks questions."""
     speaker: float = 0.4
-    """The share that the turns of others lose if the query names one speaker."""
+    """The share of their scores that other speakers' entries lose if the query names one speaker."""
     assistant: float = 0.3
-    """The share that the assistant's turns lose unless the query asks what it said."""
+    """The share of their scores that the assistant's turns lose, unless the query asks what it said."""
 
 
 RECIPES = {
@@ -79,7 +79,9 @@ def require_recipe(name: str) -> Recipe:
     try:
         return RECIPES[name]
     except KeyError:
-        raise Invalid(f"There is no recipe {name!r}: the recipes are {', '.join(RECIPES)}.", field="recipe") from None
+        raise Invalid(
+            f"The recipe {name!r} does not exist. Use one of: {', '.join(RECIPES)}.", field="recipe"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def score_views(
     model: EmbeddingModel | None,
     also: int | None = None,
 ) -> list[ScoredView]:
-    """The candidates of every view with their scores; `also` names an entry that is ranked in any case."""
+    """The candidates of every view with their scores. The entry `also` is ranked in any case."""
     tokens = _list_terms(question, views) if question.recipe.words else []
     found, total = _find_words(tx, views, tokens)
     return [
@@ -129,7 +131,7 @@ def score_views(
 
 
 def _list_terms(question: ParsedQuery, views: Sequence[View]) -> list[str]:
-    """The tokens to look for. If there are only stop words outside of names and dates, those of the whole text."""
+    """The tokens to search for. If only stop words remain besides names and dates, the whole text is used."""
     languages = dict.fromkeys(view.part.language for view in views)
     found = [words.parse_terms(question.rest, language) for language in languages]
     if any(terms.only_stop_words for terms in found) and question.text != question.rest:
@@ -138,7 +140,7 @@ def _list_terms(question: ParsedQuery, views: Sequence[View]) -> list[str]:
 
 
 def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[list[list[tuple[float, Array]]], float]:
-    """For each view the weight and the rows of each token, and the weight of all tokens. A rare word weighs more."""
+    """Return the weight and rows of each token for each view, and the sum of the weights. Rare words weigh more."""
     entries = max(sum(view.entries for view in views), MIN_ENTRIES)
     found: list[list[tuple[float, Array]]] = [[] for _ in views]
     total = 0.0
@@ -177,7 +179,7 @@ def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float,
 
 
 def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
-    """The worth of some words for every entry: one line for each word."""
+    """The worth of some words for every entry, as one line per word."""
     rows = np.concatenate(found)
     starts = np.repeat(np.arange(len(found)) * len(view), [len(one) for one in found])
     worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
@@ -186,12 +188,12 @@ def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
     if recipe.lend and view.index.linked:
         for reached, source, link in _list_links(view, rows, recipe):
             lent = (recipe.lend * link * worth[source]).astype(np.float32)
-            places = starts[source] + reached  # each once: no two entries have the same neighbour on one side
+            places = starts[source] + reached  # without duplicates: two entries never share a neighbour on one side
             lines[places] = np.maximum(lines[places], lent)
     return lines.reshape(len(found), len(view))
 
 
-# -- Neighbours on a timeline: as far as both are short, they lend each other some of their scores.
+# -- Neighbours on a timeline. They lend each other a part of their scores; the shorter both are, the more.
 
 
 def _list_neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
@@ -200,7 +202,7 @@ def _list_neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, in
         at, source = rows, np.arange(len(rows))
         for distance in range(1, WINDOW + 1):
             at = steps[at]
-            there = (at != NOBODY) & (at < len(view))
+            there = (at != MISSING) & (at < len(view))
             if not there.all():
                 at, source = at[there], source[there]
             if not len(at):
@@ -218,7 +220,7 @@ def _list_links(view: View, rows: Array, recipe: Recipe) -> Iterator[tuple[Array
 def _link_pairs(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
     """For some rows the row before each (or itself, if there is none), and the strength of the link to it."""
     before = view.before[rows]
-    there = before != NOBODY
+    there = before != MISSING
     before = np.where(there, before, rows)
     return before, there * np.sqrt(_weigh_link(view, rows, recipe) * _weigh_link(view, before, recipe))
 
@@ -230,21 +232,21 @@ def _weigh_link(view: View, rows: Array, recipe: Recipe) -> Array:
 
 
 def _add_neighbours(view: View, rows: Array) -> Array:
-    """Some rows and those around them, each once."""
+    """Some rows and their neighbours, without duplicates."""
     if not view.index.linked:
         return rows
-    meant = np.zeros(len(view), np.bool_)
-    meant[rows] = True
+    mask = np.zeros(len(view), np.bool_)
+    mask[rows] = True
     for reached, _, _ in _list_neighbours(view, rows):
-        meant[reached] = True
-    return np.flatnonzero(meant)
+        mask[reached] = True
+    return np.flatnonzero(mask)
 
 
 # -- Candidates and their scores
 
 
 class _Scoring:
-    """The scores of one view, as far as they are known."""
+    """Computes the scores of one view."""
 
     def __init__(
         self, tx: Tx, view: View, question: ParsedQuery, model: EmbeddingModel | None, covered: Scores
@@ -253,7 +255,7 @@ class _Scoring:
         self.days = _find_days(view, question)
         self.speaker: int | None = None
         if len(question.speakers) == 1:
-            self.speaker = view.index.names.codes.get(question.speakers[0], NOBODY - 1)
+            self.speaker = view.index.names.codes.get(question.speakers[0], MISSING - 1)
         self.assistant: int | None = None
         if not query.asks_assistant(question.text):
             self.assistant = view.index.roles.codes.get("assistant")
@@ -277,7 +279,7 @@ class _Scoring:
         rows = rows[view.allowed[rows]]
         if also is not None:
             rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
-        if self.days:  # entries of the time that the query names, whatever they say
+        if self.days:  # entries from a named time are candidates even if they share no words with the query
             near = _compute_nearness(view.occurred_at, self.days)
             rows = np.union1d(rows, find_best(near + self.own, view.allowed & (near >= NEAR), limit))
         self.similar.need(rows)
@@ -289,7 +291,7 @@ class _Scoring:
         return ranked
 
     def _score_meaning(self, rows: Array | slice) -> Scores:
-        """The similarity on the model's scale: 0 for texts that have nothing to do with each other, 1 for the same text."""
+        """Scale similarities by the model's floor and ceiling: 0 for unrelated texts, 1 for the same text."""
         if self.model is None:
             return self.meaning[rows]
         floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
@@ -299,7 +301,7 @@ class _Scoring:
         return scaled
 
     def _contribute(self, rows: Array) -> Array:
-        """The contribution of each arm to the scores of some rows: one line for each of `ARMS`, which add up to the score."""
+        """The contributions of the arms to the scores of some rows: one line for each of `ARMS`. Their sum is the score."""
         view, recipe = self.view, self.question.recipe
         if view.index.linked or not view.exact or self.similar.partial:
             self.meaning[rows] = self._score_meaning(rows)
@@ -322,14 +324,14 @@ class _Scoring:
             score += parts[4]
         if self.speaker is not None:
             names = view.name[rows]
-            parts[5] = -score * recipe.speaker * ((names != NOBODY) & (names != self.speaker))
+            parts[5] = -score * recipe.speaker * ((names != MISSING) & (names != self.speaker))
             score += parts[5]
         if self.assistant is not None:
             parts[6] = -score * recipe.assistant * (view.role[rows] == self.assistant)
         return parts
 
     def _rescore(self, ranked: ScoredView, count: int) -> None:
-        """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
+        """Score the best candidates again by their stored vectors. Quantised ones suffice to find them, not to order them."""
         if self.model is None or self.question.vector is None or not len(ranked.rows):
             return
         best = np.sort(find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
@@ -349,7 +351,7 @@ class _Scoring:
 
 
 def _find_days(view: View, question: ParsedQuery) -> list[Days]:
-    """The times that a query names, in the years from which there are entries."""
+    """The times that a query names. A date without a year may be in any year that has entries."""
     if not query.may_name_time(question.text):
         return []
     moments = view.occurred_at[view.here]
@@ -361,7 +363,7 @@ def _find_days(view: View, question: ParsedQuery) -> list[Days]:
 
 
 def _compute_nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
-    """1 within a named time, fading outside it."""
+    """The nearness of moments to the named times: 1 within one of them, less outside."""
     near = np.zeros(len(occurred_at))
     day = occurred_at // DAY + EPOCH_DAY
     for span in days:

@@ -1,4 +1,4 @@
-"""Search. One snapshot is looked at; what takes a model time is done between snapshots."""
+"""The search engine. Each attempt reads one snapshot; slow work, such as calling a model, is done between the attempts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ T = TypeVar("T")
 MAX_ROUNDS = 10
 MAX_TRIES = 3
 MAX_TEXT = 4096
-"""Characters of a text that is looked for, where it is not a query."""
+"""The number of characters of a text that `SearchEngine.alike` searches for."""
 DIGITS = 6
-"""Scores are rounded, so that what is shown is what is compared."""
+"""Digits of a score. Scores are rounded before they are compared, so that the order agrees with the scores shown."""
 
 
 class Hit(NamedTuple):
-    """A hit: the entry, its path, its score, and the contributions of the arms to the score."""
+    """An entry that fits a query, with its path, its score, and the contributions of the arms to the score."""
 
     entry: Entry
     path: str
@@ -55,7 +55,7 @@ class SearchResult(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """The one condition that kept an entry out of the hits; `found` if none did."""
+    """The first condition that keeps an entry out of the hits; `gate` is `found` if none does."""
 
     gate: str
     detail: str
@@ -64,7 +64,7 @@ class Gate(NamedTuple):
 
 
 class SearchEngine:
-    """Search over everything that is stored, with the indexes and the embedder of this process."""
+    """Searches all memory, with the indexes and the embedder of this process."""
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock, memory: int) -> None:
         self.meaning = Embeddings(load, clock)
@@ -72,22 +72,25 @@ class SearchEngine:
         self.clock = clock
 
     def search(self, reach: TenantStore, query: Query) -> SearchResult:
-        """The entries that fit a query best, the best first."""
+        """Return the entries that fit a query best, the best first."""
         started = time.perf_counter()
         search = _Search(self, reach, query)
         hits = search.run(search.find_hits)
         return SearchResult(hits, search.method, (time.perf_counter() - started) * 1000, search.warning)
 
     def why_not(self, reach: TenantStore, query: Query, entry_id: str) -> Gate:
-        """The reason why an entry is not among the hits of a query."""
+        """Return the reason why an entry is not among the hits of a query."""
         search = _Search(self, reach, query)
         return search.run(lambda tx, snapshot: search.explain(tx, snapshot, entry_id))
 
     def alike(
         self, reach: TenantStore, where: Where, texts: Sequence[str], vectors: Vectors | None, limit: int
     ) -> list[list[int]]:
-        """For each of many texts the numbers of the entries that are most similar, the best first: by their vectors in one
-        snapshot or, where there are none or those of the entries are not at hand, by a search for each."""
+        """Return the numbers of the entries that are most similar to each text, the best first.
+
+        The texts are compared by their vectors in one snapshot. Without vectors of the texts, or of the entries in memory,
+        there is one search per text.
+        """
         if vectors is not None and texts:
             search = _Search(self, reach, Query("", (where,), limit, recipe="meaning"))
             if found := search.run(lambda tx, snapshot: search.find_similar(tx, snapshot, vectors)):
@@ -96,7 +99,7 @@ class SearchEngine:
         return [search.run(search.find_docids) for search in searches]
 
     def forget(self, owner: str) -> None:
-        """Drop a tenant's indexes, and the words that the model and the analyser have cached."""
+        """Drop a tenant's indexes, and clear the caches of words in the model and the analyser."""
         self.indexes.forget(owner)
         self.meaning.forget()
         words.clear_caches()
@@ -104,7 +107,7 @@ class SearchEngine:
 
 
 class _Snapshot(NamedTuple):
-    """The state of a scope in one transaction, and the query as it is understood there."""
+    """The state of a scope in one transaction, and the parsed query."""
 
     state: State
     scope: list[ScopePart]
@@ -114,13 +117,13 @@ class _Snapshot(NamedTuple):
 
 
 class _Preparation(NamedTuple):
-    """Work outside of any transaction that must come before a snapshot is searched."""
+    """Work to do outside of a transaction before the next attempt."""
 
     run: Callable[[], None]
 
 
 class _Candidates(NamedTuple):
-    """The candidates of all views: numbers, scores and contributions of the arms, the best first; of equals, the newer."""
+    """The candidates of all views: numbers, scores and contributions of the arms. The best come first, then the newest."""
 
     docids: Array
     scores: Array
@@ -128,7 +131,7 @@ class _Candidates(NamedTuple):
 
 
 class _Search:
-    """One search, with what it has found out so far between the snapshots that it looks at."""
+    """One search, with its state between the attempts."""
 
     def __init__(self, engine: SearchEngine, reach: TenantStore, query: Query) -> None:
         self._engine, self._reach, self._query = engine, reach, query
@@ -137,7 +140,7 @@ class _Search:
         self._recipe: Recipe = require_recipe(query.recipe)
         self._embedder = self._meaning.named_embedder() if self._recipe.meaning else None
         self._vectors: dict[str, Array | None] = {}
-        self._made: dict[int, bytes] | None = None
+        self._computed: dict[int, bytes] | None = None
         self._partly = False
         self._tries = 0
         self._by_meaning = False
@@ -152,17 +155,17 @@ class _Search:
         return self._meaning.trouble if self._recipe.meaning and not self._by_meaning else None
 
     def run(self, work: Callable[[Tx, _Snapshot], T | None]) -> T:
-        """Work on a snapshot, once everything that it needs is there; again if it returns None."""
+        """Call `work` with a snapshot, after all preparations; call it again if it returns None."""
         for _ in range(MAX_ROUNDS):
             found = self._reach.read(lambda tx: self._attempt(tx, work))
             if isinstance(found, _Preparation):
                 found.run()
             elif found is not None:
                 return found
-        raise AssertionError("a search comes to an end")
+        raise AssertionError(f"a search needed more than {MAX_ROUNDS} attempts")
 
     def find_hits(self, tx: Tx, snapshot: _Snapshot) -> list[Hit] | None:
-        """The best entries; None if something was gone, or not there yet, in this snapshot."""
+        """Return the best entries; None if some of them are not in this snapshot, so that the search is repeated."""
         chosen = self._take_best(tx, snapshot)
         rows: dict[int, Row] = {}
         if chosen:
@@ -180,11 +183,11 @@ class _Search:
         return hits if len(hits) == len(chosen) or self._tries == MAX_TRIES else None
 
     def find_docids(self, tx: Tx, snapshot: _Snapshot) -> list[int]:
-        """The numbers of the best entries."""
+        """Return the numbers of the best entries."""
         return [docid for docid, _, _ in self._take_best(tx, snapshot)]
 
     def find_similar(self, tx: Tx, snapshot: _Snapshot, vectors: Array) -> list[list[int]]:
-        """The entries that are most similar to each of some vectors; an empty list if the index cannot tell."""
+        """Return the entries most similar to each vector; an empty list if the vectors are not in memory."""
         current = snapshot.model is not None and snapshot.model.embedder is self._meaning.embedder()
         if not current or any(index.remote for index in snapshot.indexes):
             return []
@@ -195,7 +198,7 @@ class _Search:
         return found
 
     def explain(self, tx: Tx, snapshot: _Snapshot, entry_id: str) -> Gate:
-        """The gate that keeps an entry out."""
+        """Return the condition that keeps an entry out."""
         row = tx.row("entry_anywhere", id=entry_id)
         if row is None:
             raise NotFound("There is no such entry.")
@@ -222,11 +225,11 @@ class _Search:
         if self._embedder is not None:
             model = find_model(tx, *self._embedder)
             if model is None:
-                return _Preparation(self._introduce)
+                return _Preparation(self._add_model)
         state, scope = search_state(tx), resolve_scope(tx, self._query.where, self._now)
         indexes = self._open_indexes(tx, scope, model, state)
-        if model is not None and self._made is None and any(index.pending for index in indexes):
-            return _Preparation(lambda: self._complete(model, indexes))
+        if model is not None and self._computed is None and any(index.pending for index in indexes):
+            return _Preparation(lambda: self._embed_pending(model, indexes))
         names = dict.fromkeys(name for index in indexes for name in list_speakers(tx, index, self._query.as_of))
         speakers, rest = parse_query(self._query.text, names)
         if model is not None and self._query.text and rest not in self._vectors:
@@ -243,17 +246,17 @@ class _Search:
     def _open_indexes(
         self, tx: Tx, scope: Sequence[ScopePart], model: EmbeddingModel | None, state: State
     ) -> list[Index]:
-        """The indexes of a scope. They get the vectors that were made for them, since they may have been loaded again."""
+        """Open the indexes of a scope, and add the vectors that this search computed, in case they were loaded again."""
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
         history = self._query.as_of is not None
         keys = [IndexKey(self._reach.key, number, part.collection, part.id, history) for part in scope]
         indexes = [self._engine.indexes.current(tx, key, dimensions, state) for key in keys]
         for index in indexes:
-            if self._made is not None and index.pending:
+            if self._computed is not None and index.pending:
                 with index.lock:
-                    asked = [docid for docid in self._made if docid in index.pending]
-                    index.put_vectors({docid: value for docid in asked if (value := self._made[docid])})
-                    index.drop_pending(asked)
+                    done = [docid for docid in self._computed if docid in index.pending]
+                    index.put_vectors({docid: value for docid in done if (value := self._computed[docid])})
+                    index.drop_pending(done)
         return indexes
 
     def _build_views(self, tx: Tx, snapshot: _Snapshot) -> list[View]:
@@ -280,8 +283,8 @@ class _Search:
 
     # -- between snapshots -------------------------------------------------------------------------------------------
 
-    def _introduce(self) -> None:
-        """Make the model known to the tenant; on a disk that cannot be written, go on without it."""
+    def _add_model(self) -> None:
+        """Add the model to the tenant; if the disk cannot be written, continue without the model."""
         if self._meaning.model(self._reach) is None:
             self._embedder = None
         else:
@@ -293,10 +296,10 @@ class _Search:
         if vector is None and self._meaning.trouble:
             self._embedder = None
 
-    def _complete(self, model: EmbeddingModel, indexes: Sequence[Index]) -> None:
-        """Make the missing vectors, as many as can be made while somebody waits, the newest first.
+    def _embed_pending(self, model: EmbeddingModel, indexes: Sequence[Index]) -> None:
+        """Compute missing vectors, the newest first, up to the number that the model embeds quickly.
 
-        While a new model has more to do than that, the built-in one goes on serving, if it was there before.
+        If more are missing, a job computes the rest. The built-in model serves meanwhile, if it has vectors.
         """
         left = model.embedder.quick
         if sum(len(index.pending) for index in indexes) > left:
@@ -305,22 +308,22 @@ class _Search:
             if earlier is not None:
                 self._embedder = earlier.embedder, earlier.name
                 return
-        self._made = {}
+        self._computed = {}
         try:
             for index in indexes:
                 with index.lock:
                     pending = sorted(index.pending, reverse=True)
-                asked, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
-                left -= len(asked)
-                self._made.update(dict.fromkeys(asked, b""))  # what is not there any more needs no vectors
-                self._made.update(embed_missing(self._reach, model, asked, index.exact) if asked else {})
+                batch, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
+                left -= len(batch)
+                self._computed.update(dict.fromkeys(batch, b""))  # entries that were deleted meanwhile need no vectors
+                self._computed.update(embed_missing(self._reach, model, batch, index.exact) if batch else {})
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False
 
 
 def _lowest_score(query: Query) -> float:
-    """The least score of a hit. Without conditions, a hit has something in common with the text of the query."""
+    """The lowest score of a hit. Without conditions, a hit must have something in common with the text of the query."""
     conditions = query.full or query.filter is not None or query.after is not None or query.before is not None
     return query.min_score if conditions or query.min_score else 10.0**-DIGITS
 

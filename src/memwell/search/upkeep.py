@@ -1,4 +1,4 @@
-"""Keeping the search tables true, inside the transaction of what is written or deleted."""
+"""Updates of the search tables, inside the transaction that writes or deletes entries."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from . import words
 
 
 def add_entry(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
-    """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
+    """Index the words of a new entry. Its vectors are computed later, by a search or in the background."""
     text = build_entry_tokens(address_id, collection_id, entry.name, entry.content, language)
     tx.send("add_words", docid=docid, tokens=text)
 
 
 def build_entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
     """Tokens of the place of an entry, its speaker and its text."""
-    said = words.tokenize(f"{name} {content}" if name else content, language)
-    return " ".join([words.build_place_tokens(address_id, collection_id), *dict.fromkeys(said)])
+    tokens = words.tokenize(f"{name} {content}" if name else content, language)
+    return " ".join([words.build_place_tokens(address_id, collection_id), *dict.fromkeys(tokens)])
 
 
 def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
-    """Take entries out of search, by their numbers. What no reader could find any more need not be noted."""
+    """Remove entries from search, by their numbers. Entries that no reader can find any more need not be noted."""
     docids = [int(row[0]) for row in rows]
     if not docids:
         return
@@ -33,12 +33,12 @@ def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
 
 
 def mark_changed(tx: Tx, rows: Sequence[Row]) -> None:
-    """Have every index in memory look at some entries again, by their numbers. The words of versions that are retired stay in the
-    tables, for searches in the past."""
+    """Make every index in memory check some entries again, by their numbers. The words of retired versions stay in the tables,
+    for searches in the past."""
     for row in rows:
         tx.send("add_removal", docid=int(row[0]), address_id=None)
 
 
 def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
-    """Take all of some addresses out of every index in memory; their words and vectors go with their entries."""
+    """Remove addresses from every index in memory. Their words and vectors are deleted with their entries."""
     tx.send("add_removals", addresses=encode_numbers(addresses))

@@ -1,8 +1,8 @@
-"""Texts are cut for search into the tokens that they are found by, and into the chunks that are embedded.
+"""Text analysis for search: the tokens that a text is found by, and the chunks that are embedded.
 
 Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
-of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
-same function serves what is stored and what is asked; only the handling of pairs and stop words differs.
+of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. Stored
+texts and queries are analysed by the same function; only single characters and stop words are handled differently.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def check_language(language: str) -> None:
 MAX_TOKEN = 64
 MAX_TERMS = 64
 MAX_WHOLE = 400
-"""Characters of a text that is not cut into chunks."""
+"""The length of the longest text that is not cut into chunks."""
 CHUNK = 300
 MAX_CHUNKS = 64
 
 ADDRESS, COLLECTION = "\ue000", "\ue001"
-"""Private characters, which no text token holds: what follows names where an entry is, not what it says."""
+"""The beginnings of tokens that name an entry's place. These private characters do not occur in tokens of texts."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
 _SCRIPTS = (
@@ -101,7 +101,7 @@ def tokenize(text: str, language: str = "en") -> list[str]:
 
 
 def parse_terms(text: str, language: str = "en") -> Terms:
-    """The distinct tokens of a query. Stop words are left out unless there is nothing else."""
+    """The distinct tokens of a query. Stop words are left out, unless there are no other words."""
     found = list(dict.fromkeys(_tokenize(text, language, stored=False)))
     stop = list_stop_tokens(language)
     wanted = [token for token in found if token not in stop]
@@ -113,7 +113,7 @@ def build_place_tokens(address_id: int, collection_id: int) -> str:
 
 
 def clear_caches() -> None:
-    """Drop the words that are remembered with their stems."""
+    """Clear the cached words with their stems."""
     _stem.cache_clear()
     _latin_stemmer.cache_clear()
     _load_stemmer.cache_clear()
@@ -136,7 +136,7 @@ def _tokenize(text: str, language: str, *, stored: bool) -> list[str]:
         run = match[0]
         if match.lastgroup == "unspaced":
             pairs = [run[n : n + 2] for n in range(len(run) - 1)]
-            # What is stored can be found by a single character too.
+            # A stored text can be found by a single character too.
             found += [*run, *pairs] if stored else pairs or [run]
         else:
             found.append(_stem(run, language) if match.lastgroup == "word" else run)
@@ -184,11 +184,11 @@ def _build_pattern() -> re.Pattern[str]:
     )
 
 
-# -- Chunks: each is embedded by itself, so that a detail in a long text has a vector of its own.
+# -- Chunks. Each is embedded separately, so that a detail of a long text has its own vector.
 
 
 def split_chunks(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
-    """The text itself, and if it is long, also pieces of about `wanted` characters in whole sentences. Each piece begins with
+    """Return the text and, if it is long, also chunks of about `wanted` characters in whole sentences. Each chunk begins with
     the last `overlap` characters of the one before."""
     if len(text) <= (MAX_WHOLE if wanted is None else wanted):
         return [text]
@@ -209,5 +209,5 @@ def measure_questions(text: str) -> float:
     if not any(sign in text for sign in _QUESTION):
         return 0.0
     sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
-    asked = sum(len(sentence) for sentence in sentences if sentence.rstrip("\"')").endswith(_QUESTION))
-    return asked / (sum(map(len, sentences)) or 1)
+    questions = sum(len(sentence) for sentence in sentences if sentence.rstrip("\"')").endswith(_QUESTION))
+    return questions / (sum(map(len, sentences)) or 1)

@@ -3,9 +3,9 @@
 On one line, a text with line breaks is written as a JSON string, so that it can forge no heading and no line (C20). Invisible
 characters are removed, and no tag of a chat is opened.
 
-Two things hold a fence. Its token cannot be guessed without the key. And who knows it cannot forge it either, because no stored
-text keeps a `<`, an invisible character or, at the start of a line, what could be taken for a role or a heading. So a token may
-be kept for a whole session, where a prompt cache needs the same prefix again and again.
+A fence is safe for two reasons. Its token cannot be guessed without the key. And a known token does not help to forge a fence,
+because stored text loses every `<`, every invisible character and, at the start of a line, everything that could be taken for a
+role or a heading. So one token may serve a whole session, where a prompt cache needs the same prefix again and again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .hidden import INVISIBLE
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Everything that some reader takes for the end of a line, or for a command."""
 _HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
-"""Characters without width, that turn the direction of a text, or that only a model reads. Joiners stay: scripts need them."""
+"""Characters without width, direction marks, and characters that only a model reads. Joiners stay, because scripts need them."""
 
 
 def render_line(value: Any) -> str:
@@ -29,7 +29,7 @@ def render_line(value: Any) -> str:
 
 
 def quote_lines(value: Any) -> str:
-    """A value on one line, complete."""
+    """A value on one line, without loss."""
     return value if isinstance(value, str) and not _BREAKS.search(value) else encode_compact(value)
 
 
@@ -90,7 +90,7 @@ def neutralise_tags(text: str) -> str:
 
 
 def token_for(key: bytes, place: str) -> str:
-    """The token of a place, which stays the same."""
+    """The token of a place. It is derived from the key, so it stays the same."""
     return hashlib.blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8, key=key[:64]).hexdigest()
 
 
@@ -100,12 +100,12 @@ def fence(text: str, token: str, **labels: str) -> str:
 
 
 def open_fence(token: str, **labels: str) -> str:
-    """The first line of a fence. Labels are words of ours, never stored text."""
+    """The first line of a fence. Labels are fixed words, never stored text."""
     for label in (*labels, *labels.values()):
         if not _LABEL.fullmatch(label):
             raise ValueError("a label is a word in lower case")
-    said = "".join(f' {name}="{label}"' for name, label in labels.items())
-    return f'<memory token="{_check_token(token)}"{said}>'
+    attributes = "".join(f' {name}="{label}"' for name, label in labels.items())
+    return f'<memory token="{_check_token(token)}"{attributes}>'
 
 
 def close_fence(token: str) -> str:
@@ -113,7 +113,7 @@ def close_fence(token: str) -> str:
 
 
 def neutralise(text: str, token: str = "") -> str:
-    """A text without anything that a fence, a tag, a role or a heading could be made of. Doing it twice changes nothing."""
+    """A text without anything that could form a fence, a tag, a role or a heading. The function is idempotent."""
     return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", remove_token(text, token))))
 
 
@@ -138,7 +138,7 @@ def _clean(text: str) -> str:
 
 
 def remove_token(text: str, token: str) -> str:
-    """The visible text without the token, which somebody may have seen. In a fence a text is no shorter than this."""
+    """The visible text without the token, in case the token became known. The text in a fence is never shorter than this."""
     text = _clean(text)
     return text.replace(token, "…") if token else text
 

@@ -42,7 +42,7 @@ _QUOTES = str.maketrans("‘’“”", "''\"\"")
 
 
 def has_hidden_text(text: str) -> bool:
-    """True if a text holds characters that carry something no reader sees."""
+    """True if a text holds characters that hide something from people who read it."""
     if text.isascii():
         return False
     if _BIDI_OVERRIDE.search(text) or _RUN.search(text) or len(_IN_WORD.findall(text)) >= _MANY:
@@ -51,7 +51,7 @@ def has_hidden_text(text: str) -> bool:
 
 
 def normalise(text: str) -> str:
-    """The text as it is read: without invisible characters, with plain letters in place of fancy ones."""
+    """The text as people read it: without invisible characters, with plain letters instead of styled ones."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).translate(_QUOTES)
@@ -67,19 +67,19 @@ def list_disguises(text: str) -> list[str]:
         unmasked = unmasked.translate(_LOOKALIKES)
     if unmasked != text:
         found.append(unmasked)
-    return found + [said for match in _ENCODED.finditer(text) if (said := _decode_base64(match[0]))]
+    return found + [decoded for match in _ENCODED.finditer(text) if (decoded := _decode_base64(match[0]))]
 
 
 def _join_letters(spaced: str) -> str:
-    """`i g n o r e   a l l` as `ignore all`: where words end, the gaps are wider."""
+    """Turn `i g n o r e   a l l` into `ignore all`: the gaps between words are wider."""
     wide = re.sub(r"[ .\-_*]{2,}", "\x00", spaced)
     return re.sub(r"[ .\-_*]", "", wide).replace("\x00", " ")
 
 
 def _decode_base64(encoded: str) -> str | None:
-    """The text that base64 encodes; None if it is no text."""
+    """Decode base64; None if the result is not text."""
     try:
-        said = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
+        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError):
         return None
-    return said if said.isprintable() and " " in said else None
+    return decoded if decoded.isprintable() and " " in decoded else None

@@ -1,7 +1,7 @@
 """Times as people say them, `yesterday`, `2 weeks ago`, `in 3 days`, and as they are written, `2026-04-19T10:00:00Z`.
 
 A month is a month of the calendar: one month before 31 March is the last day of February. Days begin at midnight UTC.
-Every time that comes out is in UTC.
+Every result is in UTC.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ISO = re.compile(
 
 
 def parse_moment(text: str, now: datetime) -> datetime | None:
-    """The time that a text names, said or written in ISO 8601; None if it names none. Without a zone it is UTC."""
+    """Parse a time in words or in ISO 8601; None if the text is not a time. Without a zone it is in UTC."""
     plain = " ".join(text.split()).lower()
     if len(plain) > MAX_TEXT:
         return None
@@ -49,7 +49,7 @@ def parse_moment(text: str, now: datetime) -> datetime | None:
 
 
 def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
-    """Build a function for templates that turns a time, said or written in ISO 8601, to RFC 3339 in UTC with `Z`."""
+    """Build a function for templates that turns a time, in words or in ISO 8601, into RFC 3339 in UTC with `Z`."""
 
     def time(text: str) -> str | None:
         at = parse_moment(text, now)
@@ -59,7 +59,7 @@ def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
 
 
 def _parse_relative(text: str, now: datetime) -> datetime | None:
-    """A time that is counted from now."""
+    """Parse a time relative to now, in words."""
     if text == "now":
         return now
     if text in _DAYS:
@@ -74,7 +74,7 @@ def _parse_relative(text: str, now: datetime) -> datetime | None:
 
 
 def _parse_iso(text: str) -> datetime | None:
-    """A time that is written in full."""
+    """Parse a time in ISO 8601."""
     if not _ISO.fullmatch(text):
         return None
     try:

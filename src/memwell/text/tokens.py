@@ -1,12 +1,13 @@
-"""The number of tokens of a text, without the tokenizer of any model: a guess that is rather too high than too low.
+"""The number of tokens of a text, without the tokenizer of a model: an estimate that is too high rather than too low.
 
 A text is cut into pieces much as tokenizers cut it (up to four letters, one capital, one digit, one sign), and each piece
-counts one. Han and kana count one and a half, Arabic and Hebrew letters too, Hangul two and a half, emoji four, which is the
-number of their bytes, and no tokenizer makes more of them. Against the most wasteful tokenizer in use (Llama 2, of 32,000
-pieces) English comes out a fifth too high, code a third, and only long German words a tenth too low; newer ones make fewer.
+counts one. Han, kana, Arabic and Hebrew letters count one and a half, Hangul two and a half, and emoji four, which is the number
+of their bytes and the most that any tokenizer makes of them. Compared to the most wasteful tokenizer in use (Llama 2, with 32,000
+pieces), the estimate is a fifth too high for English, a third for code, and a tenth too low only for long German words. Newer
+tokenizers make fewer tokens.
 
-More text never takes less, and lines together never more than each of them alone and its line end, so that a budget can be
-kept by adding up.
+A longer text never has fewer tokens, and lines together never have more than the sum of the single lines with their line ends,
+so a budget can be kept by adding up.
 """
 
 from __future__ import annotations

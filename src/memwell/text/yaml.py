@@ -1,10 +1,10 @@
-"""YAML from outside: objects, lists and scalars with their places, and nothing that could surprise.
+"""YAML from untrusted sources: objects, lists and scalars with their places, and no other features.
 
-Anchors, aliases, tags and repeated keys are refused, and so are texts that are too long, too deep or have too many parts: while
-they are read, before they can cost anything. Keys are texts. The caller chooses how plain scalars are read:
+Anchors, aliases, tags and repeated keys are refused, and so are texts that are too long, too deep or have too many parts. They
+are refused while they are read, before they can use much memory. Keys are texts. The caller chooses how plain scalars are read:
 
 - `as_written`: as texts, so `no` is not false and `007` is not seven; only an empty scalar, `~` and `null` are None;
-- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are what they look like, while `yes`, `1:30` and dates are texts.
+- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are a boolean and numbers, while `yes`, `1:30` and dates are texts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..errors import Invalid, TooLarge
 Path: TypeAlias = tuple[str | int, ...]
 """The names and numbers that lead to a part of a value."""
 Scalar: TypeAlias = Callable[[str], Any]
-"""Reads a scalar without quotes; a ValueError says why it cannot be read."""
+"""Reads a scalar without quotes, or raises a ValueError with the reason."""
 
 MOST = 50_000
 """Parts that a text may have, keys included."""
 _LONGEST_NUMBER = 400
 _NAMED = 100
-"""Characters of a given name that an error repeats."""
+"""Characters of a name that an error message quotes."""
 _NOTHING = ("", "~", "null")
 _WORDS = dict.fromkeys((*_NOTHING, "Null", "NULL")) | {
     spelled: word == "true" for word in ("true", "false") for spelled in (word, word.title(), word.upper())
@@ -77,18 +77,17 @@ def parse(text: str, field: str, *, longest: int, deepest: int) -> Any:
 
 def read(text: str, field: str, limits: Limits, scalar: Scalar) -> Read:
     """Read a text, or raise an error with `path`, `line`, `column` and `reason`. JSON is YAML, too."""
-    import yaml  # takes a while
+    import yaml  # a slow import
 
     if len(text) > limits.longest:
         raise TooLarge(f"`{field}` has at most {limits.longest} characters: make it shorter.", field=field)
     if found := _FORBIDDEN.search(text):
         lines = _LINE_END.split(text[: found.start()])
         _refuse(field, Place(len(lines), len(lines[-1]) + 1), "it holds a character that YAML does not allow")
-    if text.lstrip("\ufeff \t\r\n").startswith(
-        "{"
-    ):  # in JSON, `\ud83d\ude00` is one character, which YAML does not know
+    # In JSON, `\ud83d\ude00` is one character; YAML does not support that.
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
         text = _PAIR.sub(lambda pair: pair[1] + bytes.fromhex(pair[2] + pair[3]).decode("utf-16-be"), text)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one, where there is one
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one, if it is installed
     try:
         return _Reader(field, limits, scalar).document(yaml.parse(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
@@ -121,7 +120,7 @@ def spell_path(path: Path) -> str:
 
 
 class _Reader:
-    """Makes values of the events of a parser, one by one, so that too large texts are refused before they are read."""
+    """Builds values from the events of a parser, one by one, so that a text that is too large is refused early."""
 
     def __init__(self, field: str, limits: Limits, scalar: Scalar) -> None:
         self._field, self._limits, self._scalar = field, limits, scalar
@@ -156,7 +155,7 @@ class _Reader:
         self._parts += 1
         if self._parts > self._limits.most:
             self._refuse(event, f"it has more than {self._limits.most} parts")
-        if event.anchor is not None:  # an alias has the one of what it stands for
+        if event.anchor is not None:  # an alias has the anchor that it refers to
             self._refuse(event, "anchors (`&`) and aliases (`*`) cannot be used here: write it out")
         if event.tag is not None:
             self._refuse(event, "tags (`!`) cannot be used here")
@@ -207,5 +206,5 @@ def _mark(mark: Any) -> Place:
 
 def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:
     line, column, _ = place
-    told = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
-    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **told) from None
+    details = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
+    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **details) from None
