@@ -434,7 +434,7 @@ def test_recipes_weigh_differently_and_say_so(memory: Memory) -> None:
     assert (words.method, meaning.method, flow.search("car").method) == ("words", "meaning", "words+meaning")
     assert words[0].score != meaning[0].score
     for asked in (flow.search, lambda query, recipe: flow.why_not("0" * 26, query, recipe=recipe)):
-        with pytest.raises(Invalid, match="'soup': the recipes are default, words, meaning"):
+        with pytest.raises(Invalid, match=r"'soup' does not exist\. Use one of: default, words, meaning"):
             asked("car", recipe="soup")
 
 

@@ -1,9 +1,9 @@
 """Screen text for secrets and planted instructions (`find_suspicion`), and compare the trust in origins.
 
-No filter finds them all: this one decides what is quarantined for people to look at. The protection is the origin: what is
-derived from several origins is trusted as little as the least of them. `system` (the application) is above the user; an
-assistant is below, since it repeats or makes things up; a tool was called on purpose, while a document says what its author
-likes. All checks take linear time, and what they report about a secret never contains it.
+No filter finds all of them. This one only decides which texts are quarantined for review. The real protection is the origin:
+a text with several origins is trusted as little as the least trusted of them. `system` (the application) is above the user. An
+assistant is below, because it repeats or invents things. A tool was called on purpose, while a document says what its author
+likes. All checks take linear time, and a report about a secret never contains the secret.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .injection import find_injection
 from .secrets import find_secret
 
 ORDER: tuple[Origin, ...] = tuple(sorted(get_args(Origin), key=TRUST.__getitem__))
-"""From the least trusted to the most."""
+"""All origins, the least trusted first."""
 
 
 def lowest_trust(origins: Iterable[str]) -> Origin:
-    """The least trusted of these origins: `document` if there is none, or if one is unknown."""
+    """The least trusted of these origins. It is `document` if the list is empty or holds an unknown origin."""
     return ORDER[min((TRUST.get(origin, 0) for origin in origins), default=0)]
 
 
 def is_trusted(origin: str) -> bool:
-    """Return True if text of this origin may be stated as a fact, and not only as somebody's claim."""
+    """Return True if a text of this origin may be stated as a fact, and not only as a claim."""
     return TRUST.get(origin, 0) >= TRUST["user"]
 
 
@@ -35,7 +35,7 @@ def is_trusted(origin: str) -> bool:
 
 
 _LONGEST = 600
-"""Characters of a sentence that are looked at together; longer ones are cut into pieces that overlap."""
+"""Characters of a sentence that are checked together. A longer sentence is cut into pieces that overlap."""
 _OVERLAP = 100
 _SENTENCE_END = re.compile("(?<=[.!?])[\\s\"')\\]]+|\\n+|(?<=[\u3002\uff01\uff1f])")
 
@@ -49,9 +49,10 @@ class Suspicion(NamedTuple):
 
 
 def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
-    """Return why a text should be quarantined; None if nothing is wrong with it.
+    """Return the reason to quarantine a text; None if it is harmless.
 
-    Of an assistant, whose advice is full of commands, only certain signs count. The application may instruct the agent.
+    In a text of the assistant, weak cues do not count, because its advice is full of commands. The application may instruct
+    the agent, so its texts are only checked for secrets.
     """
     if (kind := find_secret(text)) is not None:
         return Suspicion("secret", kind)
@@ -62,7 +63,7 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
     shown = normalise(text)
     kind = _find_forgery(shown) or _find_planted(shown, advice=origin == "assistant")
     if kind is None:
-        kind = next((kind for said in list_disguises(shown) if (kind := _find_planted(said, advice=True))), None)
+        kind = next((kind for other in list_disguises(shown) if (kind := _find_planted(other, advice=True))), None)
     return Suspicion("instruction", kind) if kind else None
 
 
@@ -133,7 +134,7 @@ _PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECA
 
 
 def _find_forgery(text: str) -> str | None:
-    """Describe what a text forges; None if nothing."""
+    """Return the verdict on a forgery in a text; None if there is none."""
     lowered = text.lower()
     for mark in _MARKS if _HINT.search(lowered) else ():
         if any(hint in lowered for hint in mark.hints) and mark.pattern.search(text):

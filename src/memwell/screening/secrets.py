@@ -1,8 +1,8 @@
-"""Secrets: tokens by their format, and passwords, PINs and cards that are named in words.
+"""Secrets: tokens with a known format, and passwords, PINs and cards that the text calls so.
 
-Every format has a hint, a piece of text that each of its tokens holds, which is searched first. No pattern has two
-unbounded repetitions of the same characters, so that the time is linear. In words, the value decides: "the password is
-wrong" tells nothing, and a commit, a UUID or an order number is no secret unless somebody calls it one.
+Every format has hints, pieces of text of which each of its tokens holds one, and which are searched first. No pattern has two
+unbounded repetitions of the same characters, so that the time is linear. After a word such as "password", the value decides:
+"the password is wrong" contains no secret. A commit, a UUID or an order number is a secret only if the text calls it one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
 
     name: str
     hints: tuple[str, ...]
-    """Every token of the format holds one of these."""
+    """Every token of the format contains one of these."""
     pattern: re.Pattern[str]
 
 
@@ -117,7 +117,7 @@ _SHAPES = (
     _shape("PayPal or Braintree token", "access_token$", r"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
     _shape("Plaid token", "access-", r"access-(?:sandbox|development|production)-[a-f0-9-]{36}"),
     _shape("Flutterwave key", "FLWSECK", r"FLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?"),
-    # Data and watching
+    # Data and monitoring
     _shape("Databricks token", "dapi", r"dapi[a-f0-9]{32}(?:-\d)?"),
     _shape("Grafana service account token", "glsa_", r"glsa_[A-Za-z0-9]{32}_[a-fA-F0-9]{8}"),
     _shape("Grafana key", "glc_ eyJrIjoi", r"(?:glc_[A-Za-z0-9+/=]{32,}|eyJrIjoi[A-Za-z0-9+/=]{40,})"),
@@ -129,7 +129,7 @@ _SHAPES = (
     _shape("Supabase key", "sbp_ sb_secret_", r"(?:sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{22,40})"),
     _shape("Prefect or ReadMe key", "pnu_ rdme_", r"(?:pnu_[a-zA-Z0-9]{36}|rdme_[a-z0-9]{70})"),
     _shape("Typeform or HubSpot token", "tfp_ pat-", r"(?:tfp_[A-Za-z0-9_.=-]{59}|pat-(?:na|eu)\d-[a-f0-9-]{36})"),
-    # Forms that many share
+    # Common formats
     _shape("JSON web token", "eyJ", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2000}"),
     _anywhere("private key", "PRIVATE", r"-----BEGIN[ A-Z0-9]{0,40} PRIVATE KEY(?: BLOCK)?-----"),
     _anywhere("PuTTY private key", "PuTTY-User-Key-File", r"PuTTY-User-Key-File-[23]:"),
@@ -139,7 +139,7 @@ _SHAPES = (
 )  # fmt: skip
 
 
-# -- secrets in words
+# -- secrets that the text calls so
 
 
 _ACCESS_WORDS = (
@@ -202,16 +202,16 @@ _NAMES = word_set(
     """pass pwd kenn contras senha wacht haslo hasło пароль key token secret bearer credential code schl clave clé otp cvv cvc
     pin phrase words seed ssn social"""
 )
-"""Parts of the words for secrets. A text without any of them names no secret."""
+"""Parts of the words for secrets. A text without any of them does not mention a secret."""
 _DATA = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]+")
 _SHORTEST_TOKEN = 14
-"""Characters without a space; a shorter secret is found only if it is called one."""
+"""The length of the shortest token with a known format. A shorter secret is found only if the text calls it one."""
 _RANDOM = 2.8
-"""Bits per character from which letters and digits look random; words with a number at their end have less."""
+"""Bits per character from which on letters and digits look random. Words with a number at the end have fewer."""
 
 
 def find_secret(text: str) -> str | None:
-    """The kind of secret in a text, by its format or by what the text calls it."""
+    """Return the kind of the first secret in a text, by its format or by its name in the text; None without a secret."""
     text = _DATA.sub(" ", text) if ";base64," in text else text
     if any(len(word) >= _SHORTEST_TOKEN for word in text.split()):
         for shape in _SHAPES:
@@ -224,7 +224,7 @@ def find_secret(text: str) -> str | None:
 
 
 def _find_labelled_secret(text: str, lowered: str) -> str | None:
-    """The kind of a value that is called a secret and looks like one."""
+    """Return the kind of a value that the text calls a secret and that looks like one."""
     passwords, others = _LABELLED_PASSWORD.finditer(text), _NEAR_PASSWORD.finditer(text)
     if any(map(_is_password, passwords)) or any(map(_is_mixed_password, others)):
         return "a password"
@@ -238,7 +238,7 @@ def _find_labelled_secret(text: str, lowered: str) -> str | None:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """Return True for anything odd, and for a plain word only if nothing follows that it could belong to."""
+    """Return True for a value that is not a plain word, and for a plain word only at the end of a clause."""
     value = match[2].rstrip(".,;:!?)")
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or value.lower() in _NO_VALUES:
         return False
@@ -261,7 +261,7 @@ def _ends_clause(match: re.Match[str]) -> bool:
 
 
 def _is_mixed_password(match: re.Match[str]) -> bool:
-    """Return True if the word behind "password" mixes letters and digits."""
+    """Return True if the word after "password" mixes letters and digits."""
     value = match[1].rstrip(".,;:!?)")
     kinds = (any(map(str.isalpha, value)), any(map(str.isdigit, value)))
     return len(value) >= 6 and all(kinds) and not _PLACEHOLDER.fullmatch(value) and not value[0].isdigit()

@@ -212,10 +212,10 @@ class _Search:
             return Gate("rank", "Others fit better.")
         place, score, limit = int(places[0]) + 1, float(ranked.scores[places[0]]), self._query.limit
         if score < _lowest_score(self._query):
-            reason = f"Its score {score:.3f} is below the least that was asked for."
+            reason = f"Its score {score:.3f} is below the lowest score of the query."
             return Gate("score", reason if score else "It has nothing in common with the query.", place, score)
         if place > limit:
-            return Gate("rank", f"Others fit better: it is number {place}, and {limit} were asked for.", place, score)
+            return Gate("rank", f"Others fit better: it is number {place}, and the limit is {limit}.", place, score)
         return Gate("found", f"It is hit number {place}.", place, score)
 
     # -- one snapshot ------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def _lowest_score(query: Query) -> float:
 def _find_closed_gate(row: Row, scope: Sequence[ScopePart], query: Query, now: int) -> Gate | None:
     _, address_id, collection_id, kind, retired_at, expires_at, occurred_at, metadata = row
     if not any(part.holds(address_id, collection_id, kind) for part in scope):
-        return Gate("scope", "It is not where this search looks.")
+        return Gate("scope", "It is outside of the searched memory.")
     if retired_at is not None:
         return Gate("retired", f"It was replaced or withdrawn on {to_datetime(retired_at):%Y-%m-%d %H:%M} UTC.")
     if expires_at is not None and expires_at <= now:
@@ -339,7 +339,9 @@ def _find_closed_gate(row: Row, scope: Sequence[ScopePart], query: Query, now: i
     if (query.after is not None and occurred_at < query.after) or (
         query.before is not None and occurred_at >= query.before
     ):
-        return Gate("time", f"It is of {to_datetime(occurred_at):%Y-%m-%d %H:%M} UTC, outside the time asked for.")
+        return Gate(
+            "time", f"It is of {to_datetime(occurred_at):%Y-%m-%d %H:%M} UTC, outside the time range of the query."
+        )
     if query.filter is not None and not matches(query.filter, msgspec.json.decode(metadata) if metadata else None):
         return Gate("filter", "Its metadata does not meet the filter.")
     return None
