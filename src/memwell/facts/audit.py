@@ -1,4 +1,4 @@
-"""Look for facts that should not be there: duplicates, contradictions, echoes, orphans, stale and secret-looking ones."""
+"""Audit facts: find duplicates, contradictions, echoes, orphans, stale facts, and facts that look like secrets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .plans import FLOW_DONE, USER_DONE
 from .reconcile import reconcile
 
 MAX_COMPARED = 50
-"""Facts on one topic that are compared with each other."""
+"""Maximum number of facts on one topic that are compared with each other."""
 PAGE = 2000
 SHOWN = 1000
 
 
 class AuditedFact(NamedTuple):
-    """A current fact. Columns in the order of `audit_facts`."""
+    """A current fact. The columns are in the order of `audit_facts`."""
 
     docid: int
     id: str
@@ -38,11 +38,11 @@ class AuditedFact(NamedTuple):
     plan_id: str | None
     evidence: int
     heard: int
-    """Passages of the evidence that were not said by the assistant."""
+    """Number of passages of the evidence that do not come from an assistant."""
 
 
 class AuditFinding(Response, frozen=True, kw_only=True):
-    """Something to look at: a `duplicate`, `contradiction`, `echo`, `orphan`, `stale` or `secret`-looking fact."""
+    """A problem to review: `duplicate`, `contradiction`, `echo`, `orphan`, `stale` or `secret`."""
 
     problem: str
     ids: list[str]
@@ -63,7 +63,7 @@ class AuditRequest(OwnerRequest, frozen=True, kw_only=True):
 
 @owner_operation("audit", "GET /audit", user=Example({}, USER_DONE), flow=Example({}, FLOW_DONE))
 def audit(space: Space, request: AuditRequest) -> Audit:
-    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a {owner}."""
+    """Find duplicates, contradictions, echoes, orphans, stale facts, and facts that look like secrets of a {owner}."""
     facts = list(_list_facts(space, request.owner.facts))
     found = _find_problems(facts, space.now)
     return Audit(facts=len(facts), counts=dict(Counter(one.problem for one in found)), findings=found[:SHOWN])
@@ -95,26 +95,26 @@ def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]
             by_topic.setdefault(fact.topic, []).append(fact)
         about_person = fact.subject is not None and "assistant" not in fact.subject.lower()
         if fact.plan_id is not None and not fact.evidence:
-            report("orphan", [fact.id], "It was distilled, and nothing that it was based on is left.")
+            report("orphan", [fact.id], "It was extracted from turns, but none of its evidence is left.")
         elif fact.plan_id is not None and not fact.heard and about_person:
-            report("echo", [fact.id], "Only the assistant has said it.")
+            report("echo", [fact.id], "Its only source is the assistant.")
         if fact.valid_to is not None and fact.valid_to <= now:
-            report("stale", [fact.id], "It is not true any more, and still counts as current.")
+            report("stale", [fact.id], "Its validity has ended, but it still counts as current.")
         suspicion = find_suspicion(fact.content)
         if suspicion is not None and suspicion.reason == "secret":
             report("secret", [fact.id], "It looks like a secret.")
     for ids in by_words.values():
         if len(ids) > 1:
-            report("duplicate", ids, "They say the same in the same words.")
+            report("duplicate", ids, "They have the same words.")
     for about in by_topic.values():
-        apart = _find_contradicting(about[:MAX_COMPARED], to_datetime(now).date())
-        if apart:
-            report("contradiction", apart, "Only one of them can be true at a time.")
+        contradicting = _find_contradicting(about[:MAX_COMPARED], to_datetime(now).date())
+        if contradicting:
+            report("contradiction", contradicting, "Only one of them can be true at a time.")
     return found
 
 
 def _find_contradicting(facts: Sequence[AuditedFact], day: date) -> list[str]:
-    """The facts on one topic of which a later one would have ended an earlier one, had they come in order."""
+    """Return facts on one topic that contradict each other: reconciliation would let a later one supersede an earlier one."""
     ids: dict[str, None] = {}
     for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
         candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)

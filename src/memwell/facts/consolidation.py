@@ -1,11 +1,11 @@
-"""The `consolidate` job: turn what was said in a session since the last time into facts, a chunk of turns at a time.
+"""The `consolidate` job: turn the new turns of a session into facts, one chunk of turns after another.
 
-    read_chunk           the next turns of the session, on a snapshot
-    extract_statements   candidates, by a language model if one is set and by the rules otherwise (`rules/`)
-    build_draft          what to do with each candidate (`plan_builder`, `reconcile`)
-    apply_draft          write it in one transaction that also records how far the session is consolidated
+    read_chunk           read the next turns of the session from a snapshot
+    extract_statements   extract candidates with a language model if one is configured, otherwise with the rules (`rules/`)
+    build_draft          decide what to do with each candidate (`plan_builder`, `reconcile`)
+    apply_draft          write the facts and how far the session is consolidated, in one transaction
 
-If anything that the plan rests on has changed in between, it is built again. A job that died is taken up where it was.
+If the facts change between reading and writing, the plan is built again. An interrupted job continues with the next chunk.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 8
 CONTEXT_TURNS = 6
-"""Turns before the new ones that are read for context: an answer is understood by its question."""
+"""Number of earlier turns that are read for context, such as the question before an answer."""
 MAX_TURNS = 1000
-"""Turns of one plan."""
+"""Maximum number of turns in a chunk."""
 UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
-_STALE_PLAN = "The facts have changed since this plan was made. Make a new plan."
+_STALE_PLAN = "The facts have changed since this plan was built. Build a new plan."
 _decode_metadata = typed.decoder(dict[str, Any])
 
 
 class Chunk(NamedTuple):
-    """Turns of a session, and the state of its facts (`head`) when they were read."""
+    """The turns of a session to consolidate, earlier turns for context, and the sequence number of the last fact (`head`)."""
 
     session: Session
     entries: list[Entry]
@@ -72,7 +72,7 @@ def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
 
 
 def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
-    """The name that facts give a speaker, and whether it names a person (C43)."""
+    """Return the name of a speaker in facts, and True if it identifies the speaker (C43)."""
     if entry.name:
         return _display_name(entry.name), True
     if role != "user":
@@ -80,12 +80,12 @@ def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
     if session.dialect == "user":
         return _display_name(session.name), True
     metadata = _decode_metadata(entry.metadata) if entry.metadata else {}
-    given = next((metadata[name] for name in _USER_FIELDS if isinstance(metadata.get(name), str)), None)
-    return (_display_name(given), True) if given else (UNNAMED_USER, False)
+    name = next((metadata[field] for field in _USER_FIELDS if isinstance(metadata.get(field), str)), None)
+    return (_display_name(name), True) if name else (UNNAMED_USER, False)
 
 
 def _display_name(name: str) -> str:
-    """A name as it is written in a sentence: `caroline` becomes `Caroline`."""
+    """Capitalise a name for use in a sentence: `caroline` becomes `Caroline`."""
     plain = " ".join(name.split())
     return plain.capitalize() if plain.isalpha() and plain.islower() else plain or UNNAMED_USER
 
@@ -94,7 +94,7 @@ def _display_name(name: str) -> str:
 
 
 def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
-    """The next turns to consolidate; None if there are none."""
+    """Return the next turns to consolidate; None if none are left."""
     tx, now, session = space.tx, space.now, find_session(space.tx, address_id)
     if session is None:
         return None
@@ -108,14 +108,14 @@ def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
 
 
 def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]) -> Extraction:
-    """Extract candidates, by a language model if one is set and by the rules otherwise."""
+    """Extract candidates with a language model if one is configured, otherwise with the rules."""
     if engine.completer is None:
         return extract_with_reasons(turns)
     return extract_by_model(*engine.completer, reach, engine.clock, turns)
 
 
 def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> PlanDraft:
-    """Decide what to do with each candidate, given the facts of this moment. Nothing is written."""
+    """Decide what to do with each candidate, given the current facts. Nothing is written."""
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
@@ -184,7 +184,7 @@ def _read_next(run: JobRun, address_id: int, upto: int | None) -> Chunk | None:
 
 
 def _plan_and_apply(run: JobRun, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> tuple[Plan, PlanBody]:
-    """Build a plan and apply it; again if the facts have changed in between."""
+    """Build a plan and apply it. Repeat this if the facts changed in between."""
     for _ in range(MAX_TRIES):
         draft = build_draft(run.reach, recall, chunk, extracted)
         try:
@@ -201,31 +201,31 @@ def _apply_and_report(
     tx: Tx, run: JobRun, chunk: Chunk, draft: PlanDraft, extracted: Extraction
 ) -> tuple[Plan, PlanBody]:
     space = worker_space(tx, run.reach, run.clock)
-    done = apply_draft(space, chunk, draft, extracted)
+    result = apply_draft(space, chunk, draft, extracted)
     operation = f"{chunk.session.dialect}s.consolidate"
     for one in space.touched.values():
         event = {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries}
         tx.send("add_event", at=space.now, operation=operation, actor="worker", **event)
-    return done
+    return result
 
 
 # -- applying a plan
 
 
 def apply_plan(space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int) -> PlanBody:
-    """Carry out the steps; return them with the versions that were written."""
+    """Carry out the steps, and return them with the versions of the facts that were written."""
     if _last_fact_seq(space, session) != head:
         raise Stale(_STALE_PLAN)
     span = {"seen": draft.first_seq - 1, "upto": draft.last_seq}
     if not space.tx.run("advance_distilled", id=session.address_id, collection_id=session.collection_id, **span):
-        raise Stale("These turns are already consolidated, or deleted.")
+        raise Stale("These turns were consolidated or deleted in the meantime.")
     own = {step.id for step in draft.steps}
     later = {step.ended_by for step in draft.steps if step.ended_by and step.ended_by not in own}
     if any(space.entry(session.facts, fact_id) is None for fact_id in later):
         raise Stale(_STALE_PLAN)
     for step in draft.steps:
         _change_targets(space, session.facts, step)
-    done = _add_facts(space, session.facts, [step for step in draft.steps if step.do in ("add", "supersede")], plan_id)
+    added = _add_facts(space, session.facts, [step for step in draft.steps if step.do in ("add", "supersede")], plan_id)
     stated = [step for step in draft.steps if step.do != "skip"]
     for step in stated:
         for one in step.evidence:
@@ -241,22 +241,22 @@ def apply_plan(space: Space, session: Session, draft: PlanDraft, plan_id: str, h
                 said_at=one.said_at,
                 plan_id=plan_id,
             )
-    said = list(dict.fromkeys(one.entry for step in stated for one in step.evidence))
-    # notes that became facts are no longer searched for
-    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(said).decode())
+    cited = list(dict.fromkeys(one.entry for step in stated for one in step.evidence))
+    # search finds the facts from now on, not the notes that they came from
+    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(cited).decode())
     upkeep.mark_changed(space.tx, rows)
-    steps = [done[step.id] if step.do in ("add", "supersede") else step for step in draft.steps]
-    return PlanBody(steps=steps, notes=said if rows else [])
+    steps = [added[step.id] if step.do in ("add", "supersede") else step for step in draft.steps]
+    return PlanBody(steps=steps, notes=cited if rows else [])
 
 
 def _last_fact_seq(space: Space, session: Session) -> int:
-    """A number that changes whenever a fact is written. A plan is valid as long as it stays the same."""
+    """Return a number that changes with each written fact. A plan is valid as long as the number stays the same."""
     address = space.address(session.facts, FACTS_PATH)
     return 0 if address is None else address.last_seq
 
 
 def _change_targets(space: Space, place: Place, step: Step) -> None:
-    """Confirm the fact that a step is merged into, or end those that it supersedes."""
+    """Confirm the fact that a step merges into, or end the facts that it supersedes."""
     for target in step.targets:
         if step.do == "merge":
             confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
@@ -270,12 +270,12 @@ def _change_targets(space: Space, place: Place, step: Step) -> None:
 
 
 def _add_facts(space: Space, place: Place, steps: Sequence[Step], plan_id: str) -> dict[str, Step]:
-    """Write new facts; return their steps by id, with the versions written."""
+    """Write new facts, and return their steps by id, with the versions that were written."""
     ids = msgspec.json.encode([step.id for step in steps]).decode()
     used = space.tx.rows("entries_exist", ids=ids) if steps else []
     versions = {fact_id: list_versions(space.tx, fact_id)[-1].version + 1 for fact_id, _ in used}
     numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
-    for fact_id in versions:  # stated again under the same id
+    for fact_id in versions:  # the id exists, because the same passage was consolidated before
         located = space.entry(place, fact_id)
         if located is not None:
             version = located.entry.version

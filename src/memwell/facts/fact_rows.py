@@ -1,7 +1,7 @@
-"""Rows of facts: the one function that writes them (`write_fact`), their versions, and the ways to add one.
+"""The rows of facts and their versions. All of them are written by `write_fact`.
 
-A fact is an entry (its words) with a row in the table `fact` (subject, lookup keys, validity). A new column of a fact is a
-field of `FactRow`, a column of `fact_versions`, and the statement `add_fact`.
+A fact is an entry (its text) with a row in the table `fact` (subject, lookup keys, validity). To add a column, change `FactRow`,
+`FactVersion`, and the statements `add_fact` and `fact_versions`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FACTS_PATH = ""
 
 
 class StoredFact(NamedTuple):
-    """A current fact. Columns in the order of `facts_same`; `facts_of` adds `held`, the reason for a quarantine."""
+    """A current fact. The columns are in the order of `facts_same`; `facts_of` adds `held`, the reason for a quarantine."""
 
     id: str
     version: int
@@ -35,7 +35,7 @@ class StoredFact(NamedTuple):
 
 
 class FactVersion(NamedTuple):
-    """A version of a fact. Columns in the order of `fact_versions`."""
+    """A version of a fact. The columns are in the order of `fact_versions`."""
 
     version: int
     kind: str
@@ -67,15 +67,15 @@ class FactRow(NamedTuple):
     id: str = ""
     version: int = 0
     subject: str | None = None
-    """The person that it is about; None if it is about no one in particular."""
+    """The person that the fact is about; None if it is not about a particular person."""
     same: str = ""
-    """Lookup key shared by statements of the same words about the same subject."""
+    """Lookup key shared by statements with the same words about the same subject."""
     topic: str | None = None
-    """Lookup key of subject and slot, for slots that hold one value at a time."""
+    """Lookup key of the subject and the slot, for slots that hold one value at a time."""
     valid_from: int | None = None
     valid_to: int | None = None
     plan_id: str | None = None
-    """The plan that added it; None if a person wrote it."""
+    """The plan that added the fact; None if a person wrote it."""
     held: str | None = None
     """The reason for a quarantine."""
     ended_by: str | None = None
@@ -89,7 +89,7 @@ def write_fact(space: Space, place: Place, row: FactRow) -> None:
 
 
 class Ending(NamedTuple):
-    """The end of a fact: its kind (`fact`: still true, `past`), the time, and the fact that ended it."""
+    """The end of a fact: its kind (`fact` while it is true, `past` afterwards), the time, and the fact that ended it."""
 
     kind: str
     valid_to: int | None
@@ -100,7 +100,7 @@ NOT_ENDED = Ending("fact", None)
 
 
 def end_fact(space: Space, place: Place, located: Located, ending: Ending) -> Entry:
-    """Write a version with another ending; the version before stays as it was."""
+    """Write a version with another ending. The previous version stays unchanged."""
     row = list_versions(space.tx, located.entry.id)[-1]
     following = row._replace(kind=ending.kind, valid_to=ending.valid_to, ended_by=ending.by, held=None)
     return revise_fact(space, place, located, following, located.entry.name)
@@ -130,14 +130,14 @@ def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, 
 
 
 def write_entry_fact(space: Space, place: Place, entry: Entry, row: FactRow = FactRow()) -> None:
-    """Write the row of a fact that a person added, so that later statements can confirm or end it."""
+    """Write the row of a fact that a person added. Later statements can then confirm or end the fact."""
     same, topic = lookup_keys(parse_statement(entry.content, row.subject), row.subject)
     since = entry.occurred_at if row.valid_from is None else row.valid_from
     write_fact(space, place, row._replace(id=entry.id, version=entry.version, same=same, topic=topic, valid_from=since))
 
 
 def write_corrected_fact(space: Space, place: Place, entry: Entry) -> None:
-    """Write the row of a fact whose words a person corrected. Subject and validity stay."""
+    """Write the row of a fact after a person corrected its text. The subject and the validity stay."""
     earlier = [row for row in list_versions(space.tx, entry.id) if row.version < entry.version and row.same]
     last = earlier[-1] if earlier else None
     row = FactRow() if last is None else FactRow(**{name: getattr(last, name) for name in _STAYS})
@@ -148,10 +148,10 @@ _STAYS = ("subject", "valid_from", "valid_to", "plan_id", "held", "ended_by")
 
 
 def remove_from_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
-    """Remove the steps of a fact from all plans, before it is erased."""
+    """Remove the steps of a fact from all plans. Call this before the fact is erased."""
     for (plan_id,) in tx.rows("plans_of_fact", collection_id=collection_id, pattern=f'%"{fact_id}"%'):
         row = tx.row("plan_steps", id=plan_id)
         if row is not None:
-            steps = decode_steps(row[0])
-            left = [step for step in steps.steps if step.id != fact_id]
-            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(PlanBody(left, steps.notes)))
+            body = decode_steps(row[0])
+            remaining = [step for step in body.steps if step.id != fact_id]
+            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(PlanBody(remaining, body.notes)))

@@ -1,4 +1,4 @@
-"""Memories: the facts of a user or a flow, to be listed, corrected, deleted, traced to their evidence, released and revoked."""
+"""Operations on memories, the facts of a user or a flow: list, read, correct, delete, trace, release and revoke them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from .plans import FLOW_DONE, USER_DONE
 from .retract import release_fact, revoke_source
 
 SESSION_MEMORIES = 200
-"""Number of memories that a session shows."""
+"""Maximum number of memories in a response for one session."""
 
 SourceId = Annotated[AnyId, Meta(description="The id of one turn.")]
 
@@ -81,7 +81,7 @@ _USER_HELD = (("users.add", _USER_SECRET), ("users.consolidate", {"user": "eve",
 
 
 class Memory(Response, frozen=True, kw_only=True):
-    """A remembered statement. If it is quarantined, `held` says why: it looks like a `secret` or an `instruction`."""
+    """A remembered statement. `held` is the reason for a quarantine: the statement looks like a `secret` or an `instruction`."""
 
     id: str
     content: str
@@ -100,21 +100,21 @@ class Memory(Response, frozen=True, kw_only=True):
 
 
 class Memories(Response, frozen=True, kw_only=True):
-    """Memories in the order they were written."""
+    """Memories in the order in which they were written."""
 
     memories: list[Memory]
     next_cursor: str | None = None
 
 
 class Deleted(Response, frozen=True, kw_only=True):
-    """The deleted memory, and the job that erases its last traces."""
+    """The deleted memory, and the job that erases its remaining traces."""
 
     id: str
     job: str
 
 
 class Version(Response, frozen=True, kw_only=True):
-    """A fact as it was known for a time: `fact`, `past` (once true) or `held` (quarantined)."""
+    """One version of a fact. `kind`: `fact`, `past` (no longer true) or `held` (quarantined)."""
 
     version: int
     kind: str
@@ -129,7 +129,7 @@ class Version(Response, frozen=True, kw_only=True):
 
 
 class Evidence(Response, frozen=True, kw_only=True):
-    """A passage that a fact rests on. If its turn has expired, only the time and the position are left."""
+    """A passage that states a fact. If its turn has expired, only the time and the position are left."""
 
     turn: str
     origin: str
@@ -145,7 +145,7 @@ class Evidence(Response, frozen=True, kw_only=True):
 
 
 class MemoryHistory(Response, frozen=True, kw_only=True):
-    """All versions of a fact, the oldest first, and its evidence."""
+    """All versions of a fact, oldest first, and its evidence."""
 
     id: str
     versions: list[Version]
@@ -154,14 +154,14 @@ class MemoryHistory(Response, frozen=True, kw_only=True):
 
 
 class Revoked(Response, frozen=True, kw_only=True):
-    """The facts that were withdrawn because no evidence is left, and the number of facts that lost some of theirs."""
+    """The facts that were withdrawn without any evidence left, and the number of facts that lost a part of theirs."""
 
     withdrawn: list[str]
     weakened: int
 
 
 class Write(Request, frozen=True, kw_only=True):
-    """A statement to remember as it stands."""
+    """A statement to remember without changes."""
 
     flow: Flow
     content: Content
@@ -186,7 +186,7 @@ def write(space: Space, request: Write) -> Memory:
     )
     owner = Owner("flow", request.flow)
     if request.session is not None:
-        space.append(owner.timeline, request.session, [])  # a session exists once something was written for it
+        space.append(owner.timeline, request.session, [])  # creates the session
     entry = space.append(owner.facts, request.session or FACTS_PATH, [draft])[0]
     if request.session is None:
         write_entry_fact(space, owner.facts, entry)
@@ -219,11 +219,11 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
         return Memories(memories=[])
     at, condition = to_moments(request), parse(request.filter) if request.filter else None
     if at.is_set:
-        # all pages show the moment of the first, so that a change between two pages neither omits nor repeats anything
+        # all pages read at the time of the first page, so that changes between pages do not omit or repeat memories
         seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
         at = at if at.as_of is not None else at._replace(as_of=begun_at)
-        found = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
-        lives, further = cut(found, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
+        facts = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
+        lives, further = cut(facts, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
         return Memories(memories=_to_memories_then(space, lives), next_cursor=further)
     (seq,) = from_cursor("memories", request.cursor, 0)
     entries = space.after(address, seq, request.limit + 1, condition, kind="fact")
@@ -232,7 +232,7 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
 
 
 class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
-    """Selects a memory, and the time as of which it is read."""
+    """Selects a memory, and the time at which it is read."""
 
     id: AnyId
 
@@ -268,7 +268,7 @@ class UpdateMemory(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"id": "$0.id", "content": "Ships to the EU and Norway"}, _WRITTEN),
 )
 def update_memory(space: Space, request: UpdateMemory) -> Memory:
-    """Correct a memory of a {owner}. Pass the `version` that you read to detect changes made since."""
+    """Correct a memory of a {owner}. Pass the `version` that you read to make the update fail if the memory has changed since."""
     facts = request.owner.facts
     located = require_memory(space, facts, request.id)
     old = located.entry
@@ -303,10 +303,10 @@ class OneMemory(OwnerRequest, frozen=True, kw_only=True):
 
 @owner_operation("delete_memory", "DELETE /memories/{id}", effect="erase", status=202, user=_USER_FACT, flow=_FLOW_FACT)
 def delete_memory(space: Space, request: OneMemory) -> Deleted:
-    """Erase a memory of a {owner} and its history for good. The turns that it came from stay."""
+    """Erase a memory of a {owner} and its history permanently. The turns that it came from stay."""
     facts = request.owner.facts
     located = space.entry(facts, request.id)
-    # a memory that was withdrawn can still be erased
+    # withdrawn memories can be erased too
     address_id = _versions_in(space, facts, request.id)[-1].address_id if located is None else located.address_id
     if located is None or located.path == FACTS_PATH:
         release_fact(space, facts, request.id)
@@ -318,12 +318,12 @@ def delete_memory(space: Space, request: OneMemory) -> Deleted:
 
 @owner_operation("memory_history", "GET /memories/{id}/history", user=_USER_FACT, flow=Example(_DISTILLED, FLOW_DONE))
 def memory_history(space: Space, request: OneMemory) -> MemoryHistory:
-    """List a fact's versions, and its evidence down to the words of the turn."""
-    known = _versions_in(space, request.owner.facts, request.id)
+    """List the versions of a fact, and its evidence with the words of the turns."""
+    versions = _versions_in(space, request.owner.facts, request.id)
     rows = space.tx.rows("evidence_of", fact_id=request.id, now=space.now)
     return MemoryHistory(
         id=request.id,
-        subject=known[-1].subject,
+        subject=versions[-1].subject,
         versions=[
             Version(
                 version=one.version,
@@ -337,7 +337,7 @@ def memory_history(space: Space, request: OneMemory) -> MemoryHistory:
                 plan=one.plan_id,
                 held=one.held,
             )
-            for one in known
+            for one in versions
         ],
         evidence=[
             Evidence(
@@ -367,7 +367,7 @@ class PageOfMemories(OwnerRequest, frozen=True, kw_only=True):
 
 @owner_operation("held", "GET /held", user=Example({"user": "eve"}, _USER_HELD), flow=Example({}, _FLOW_HELD))
 def list_quarantined(space: Space, request: PageOfMemories) -> Memories:
-    """List quarantined statements: they look like instructions to the agent or like secrets, and are not used until released."""
+    """List quarantined statements. They look like secrets or like instructions to the agent, and are not used until released."""
     address = space.address(request.owner.facts, FACTS_PATH)
     if address is None:
         return Memories(memories=[])
@@ -385,7 +385,7 @@ def list_quarantined(space: Space, request: PageOfMemories) -> Memories:
     flow=Example(_DISTILLED, _FLOW_HELD),
 )
 def release(space: Space, request: OneMemory) -> Memory:
-    """Release a quarantined statement, so that it is a fact like any other."""
+    """Release a quarantined statement, so that it is used like any other fact."""
     facts = request.owner.facts
     located = require_memory(space, facts, request.id)
     if located.entry.kind != "held":
@@ -395,7 +395,7 @@ def release(space: Space, request: OneMemory) -> Memory:
 
 
 class Revoke(OwnerRequest, frozen=True, kw_only=True):
-    """The source that is not believed any more: a session, or one turn."""
+    """The session or the turn that is no longer trusted."""
 
     session: SessionId | None = None
     turn: SourceId | None = None
@@ -409,7 +409,7 @@ class Revoke(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"session": "alice-42"}, FLOW_DONE),
 )
 def revoke(space: Space, request: Revoke) -> Revoked:
-    """Withdraw all facts that rest only on a session, or only on one turn. The turns themselves stay."""
+    """Remove a session or a turn from the evidence of all facts, and withdraw facts without other evidence. The turns stay."""
     if (request.session is None) == (request.turn is None):
         raise Invalid("Give either a `session` or a `turn` to revoke.", field="session")
     address_id = None
@@ -431,33 +431,33 @@ def require_memory(space: Space, facts: Place, memory_id: str) -> Located:
 
 
 def _versions_in(space: Space, facts: Place, memory_id: str) -> list[FactVersion]:
-    """All versions of a memory of this owner, also of one that was withdrawn."""
-    known = list_versions(space.tx, memory_id)
-    row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
+    """Return all versions of a memory of this owner, even if it was withdrawn."""
+    versions = list_versions(space.tx, memory_id)
+    row = space.tx.row("distilled_address", id=versions[-1].address_id) if versions else None
     if row is None or row[3] != space.find_collection_id(facts):
         raise NotFound(f"There is no such memory in this {facts.dialect}.")
-    return known
+    return versions
 
 
 def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
-    """The newest memories of one session: those written for it, and those distilled from it."""
+    """Return the newest memories of a session: memories written for it, and facts from its turns."""
     written = space.address(flow_facts(flow), session)
-    found = [to_memory(entry, session) for entry in space.last(written, SESSION_MEMORIES)] if written else []
+    memories = [to_memory(entry, session) for entry in space.last(written, SESSION_MEMORIES)] if written else []
     timeline = space.address(flow_timeline(flow), session)
     if timeline is not None:
         rows = space.tx.rows("facts_in_session", address_id=timeline.id, limit=SESSION_MEMORIES)
-        found += [to_memory(Entry(*row), FACTS_PATH) for row in rows]
-    return found
+        memories += [to_memory(Entry(*row), FACTS_PATH) for row in rows]
+    return memories
 
 
 def to_memories(space: Space, entries: Sequence[Entry], path: str) -> list[Memory]:
-    """Memories with their subjects and the times in which they are true."""
+    """Return memories with their subjects and validity."""
     stored = find_stored(space, entries)
     return [to_memory(entry, path, stored.get(entry.id)) for entry in entries]
 
 
 def find_stored(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]:
-    """The fact rows of current memories, by their ids."""
+    """Return the fact rows of current memories by id."""
     ids = msgspec.json.encode([entry.id for entry in entries]).decode()
     return {row[0]: StoredFact(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
 

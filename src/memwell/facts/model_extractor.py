@@ -1,14 +1,14 @@
-"""Extraction by a language model: the prompt, the checks of its answers, and the rules in its place where it fails.
+"""Extract candidates with a language model: build the prompt, check the answer, and fall back to the rules if the model fails.
 
-**Prompt.** Turns are data that cannot be taken for instructions: each turn is one line of JSON, so that none can pretend to be
-two, and all stand between lines with a random token, so that none can end the data. Turns have short labels (`t1`, `t2`, …)
-instead of ids: shorter, and a made-up label names no other turn.
+**Prompt.** Turns are marked as data, not instructions. Each turn is one line of JSON, so that a turn cannot imitate two turns.
+All turns stand between two lines with a random token, so that a turn cannot close the data. Turns have short labels (`t1`, `t2`,
+…) instead of ids: they take fewer tokens, and an invented label cannot match another turn.
 
-**Answer.** A model only proposes. Every statement must cite turns that it was given, in words that stand in them; whatever does
-not is no candidate, and neither is anything else of that answer: who makes up one source makes up others.
+**Answer.** Every statement must cite turns of the prompt and quote words from them. If one citation is wrong, the whole answer is
+rejected, because its other citations may be invented too.
 
-**Failure.** After an answer that is not believed, the model is called once more, with the reason. A server that is slow, busy or
-broken is not called again: the rest of the session goes to the rules at once, so that the whole ends within its limit.
+**Failure.** After a rejected answer, the model is called once more, with the reason. If the server is slow, busy or broken, it is
+not called again: the rules extract from the rest of the session, so that the job stays within its time limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .statement import MONTHS, WEEKDAYS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LINE_TOKENS = 30
-"""Estimated tokens of a line beside the text of its turn."""
+"""Estimated tokens of a line without the text of its turn."""
 
 INSTRUCTIONS = """\
 You list what is worth remembering of a conversation. Answer with one JSON object and nothing else: {"facts": [...]}.
@@ -86,11 +86,11 @@ SCHEMA = _object(
         ),
     }
 )
-"""Only what every server's strict mode knows; the limits are checked here."""
+"""A JSON Schema with only the keywords that every server supports in strict mode. `parse_answer` checks the limits."""
 
 
 class Piece(NamedTuple):
-    """A turn, or a part of one that is too long for a call: its text from `start` on."""
+    """A turn, or a part of a turn that is too long for one call. `text` begins at the character `start` of the turn."""
 
     said: Turn
     start: int
@@ -98,14 +98,14 @@ class Piece(NamedTuple):
 
 
 def split_portions(turns: Sequence[Turn], size: int, overlap: int) -> list[list[Piece]]:
-    """The turns in portions of about `size` tokens.
+    """Split turns into portions of about `size` tokens.
 
-    Each begins with the last ones of the portion before, so that an answer at a border still has its question.
+    Each portion repeats the last pieces of the previous one, so that an answer at its beginning comes with its question.
     """
     portions: list[list[Piece]] = []
     portion: list[Piece] = []
     used = 0
-    for piece in (piece for said in turns for piece in _split_turn(said, size)):
+    for piece in (piece for turn in turns for piece in _split_turn(turn, size)):
         cost = _count_tokens(piece)
         if portion and used + cost > size:
             portions.append(portion)
@@ -119,47 +119,49 @@ def split_portions(turns: Sequence[Turn], size: int, overlap: int) -> list[list[
 
 
 def build_messages(pieces: Sequence[Piece], trouble: str | None = None) -> list[Message]:
-    """The messages to send; the second time with what was wrong with the first answer."""
+    """Build the messages to send. `trouble`: the reason why the first answer was rejected, for the second try."""
     token = secrets.token_hex(12)
     lines = "\n".join(_render_turn(number, piece) for number, piece in enumerate(pieces, 1))
     system = INSTRUCTIONS.replace("TOKEN", token).replace("KINDS", ", ".join(KINDS))
     data = f"<turns {token}>\n{lines}\n</turns {token}>"
-    told = f"\n\nYour first answer could not be used: {trouble} Answer again, in the form asked for." if trouble else ""
-    return [Message("system", system), Message("user", data + told)]
+    retry = (
+        f"\n\nYour first answer could not be used: {trouble} Answer again, in the form asked for." if trouble else ""
+    )
+    return [Message("system", system), Message("user", data + retry)]
 
 
 def _render_turn(number: int, piece: Piece) -> str:
     turn = piece.said
-    shown = {
+    line = {
         "turn": f"t{number}",
         "day": turn.day.isoformat(),
         "role": _replace_surrogates(turn.role),
         "speaker": _replace_surrogates(turn.speaker),
         "text": _replace_surrogates(piece.text),
     }
-    return msgspec.json.encode(shown | ({"told_to_remember": True} if turn.note else {})).decode()
+    return msgspec.json.encode(line | ({"told_to_remember": True} if turn.note else {})).decode()
 
 
 def _replace_surrogates(text: str) -> str:
-    """A text in which half characters became question marks; everything stays in its place."""
+    """Replace lone surrogates, which cannot be encoded, by question marks. Offsets stay the same."""
     return text.encode(errors="replace").decode()
 
 
-def _split_turn(said: Turn, size: int) -> list[Piece]:
-    """A turn whole, or cut into parts that fit, if possible behind a space."""
-    room, text = max(1, size - LINE_TOKENS), said.text
+def _split_turn(turn: Turn, size: int) -> list[Piece]:
+    """Split a turn that is longer than `size` tokens into pieces, after a space where possible."""
+    room, text = max(1, size - LINE_TOKENS), turn.text
     if estimate_tokens(text) <= room:
-        return [Piece(said, 0, text)]
-    found: list[Piece] = []
+        return [Piece(turn, 0, text)]
+    pieces: list[Piece] = []
     at = 0
     while at < len(text):
         end = at + len(text[at : at + room * 4].encode(errors="replace")[: room * 4].decode(errors="ignore"))
         if end < len(text):
             space = text.rfind(" ", at + 1, end)
             end = space + 1 if space > at else max(end, at + 1)
-        found.append(Piece(said, at, text[at:end]))
+        pieces.append(Piece(turn, at, text[at:end]))
         at = end
-    return found
+    return pieces
 
 
 def _count_tokens(piece: Piece) -> int:
@@ -194,7 +196,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class InvalidAnswer(Exception):
-    """The answer is not believed: a word for the job, and a sentence for the model. Neither holds what it wrote."""
+    """The answer is rejected. `reason` is a code for the job, `sentence` is for the model. Neither quotes the answer."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         self.reason = reason
@@ -203,13 +205,13 @@ class InvalidAnswer(Exception):
 
 
 class _QuoteFinder:
-    """A turn in which quotes are looked for, many of them perhaps."""
+    """Finds quotes in a turn. The words of the turn are indexed once, for all of its quotes."""
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
 
     def source(self, quote: str) -> Source | None:
-        """The passage of a quote: to the letter, or else word for word."""
+        """Find the passage of a quote: the exact text, or else the same words with any punctuation and case."""
         piece = self.piece
         at = piece.text.find(quote)
         start, end = (at, at + len(quote)) if at >= 0 else self._by_words(quote)
@@ -233,17 +235,17 @@ class _QuoteFinder:
 
 
 def _add_tool_sources(found: Sequence[Candidate], pieces: Sequence[Piece]) -> list[Candidate]:
-    """Add tools to the sources of candidates with names or numbers that only tools have told.
+    """Add tool turns to the sources of candidates with names or numbers that appear only in tool turns.
 
-    A model that was fooled by a tool may cite a person for what the tool says. With the tool as a source, the candidate is
-    trusted no more than that.
+    The text of a tool may trick the model into citing a person for it. With the tool turn among its sources, the candidate has
+    only the trust of a tool.
     """
     tools = [piece for piece in pieces if piece.said.role == "tool"]
     if not tools:
         return list(found)
     others = [text for piece in pieces if piece.said.role != "tool" for text in (piece.text, piece.said.speaker)]
-    told = {word.casefold() for text in others for word in _WORD.findall(text)}
-    own = [(piece, _find_names(piece.text) - told) for piece in tools]
+    other_words = {word.casefold() for text in others for word in _WORD.findall(text)}
+    own = [(piece, _find_names(piece.text) - other_words) for piece in tools]
     candidates = []
     for candidate in found:
         names, cited = _find_names(candidate.text), {source.id for source in candidate.sources}
@@ -254,7 +256,7 @@ def _add_tool_sources(found: Sequence[Candidate], pieces: Sequence[Piece]) -> li
 
 
 def _find_names(text: str) -> set[str]:
-    """The names in a text, and long numbers; not the first word, nor months and weekdays."""
+    """Return the names and long numbers in a text, without its first word, months and weekdays."""
     words = _WORD.findall(text)[1:]
     named = (word.casefold() for word in words if word[0].isupper() or (len(word) > 4 and word.isdigit()))
     return {word for word in named if word not in _CALENDAR}
@@ -283,7 +285,7 @@ _decode = typed.decoder(_Facts)
 
 
 def parse_answer(text: str, pieces: Sequence[Piece], limits: Limits) -> list[Candidate]:
-    """The candidates of an answer, each statement once. Raises `InvalidAnswer`."""
+    """Return the candidates of an answer without duplicates, or raise `InvalidAnswer`."""
     if len(text) > limits.max_answer:
         raise InvalidAnswer("too_large", "It was too long.")
     facts = _decode_facts(strip_wrapping(text)).facts
@@ -296,7 +298,7 @@ def parse_answer(text: str, pieces: Sequence[Piece], limits: Limits) -> list[Can
 
 
 def strip_wrapping(text: str) -> str:
-    """Without what models put around JSON where a server has no JSON mode: thoughts, and a fence of Markdown."""
+    """Remove the thoughts and the Markdown fence that models put around JSON if the server has no JSON mode."""
     text = text.strip()
     if text.startswith("<think>"):
         text = text.partition("</think>")[2].strip()
@@ -305,7 +307,7 @@ def strip_wrapping(text: str) -> str:
 
 
 def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
-    """Return True if brackets are nested deeper than the limit. Linear; stops at the first that is."""
+    """Return True if brackets are nested deeper than the limit. Takes linear time."""
     depth = 0
     for found in _BRACKETS.finditer(text):
         bracket = found[0]
@@ -319,9 +321,10 @@ def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
 
 
 def merge_repeats(found: Sequence[Candidate], turns: Mapping[str, Turn]) -> list[Candidate]:
-    """Each statement once, with the evidence of all its repetitions.
+    """Merge candidates with the same statement, and combine their evidence.
 
-    What a tool repeats is kept apart from what a person said, which would be trusted less with it.
+    Candidates from tools and from people are not merged, because the evidence of a tool would lower the trust in a person's
+    statement.
     """
     merged: dict[tuple[str, ...], Candidate] = {}
     for candidate in found:
@@ -344,7 +347,7 @@ def _decode_facts(text: str) -> _Facts:
     try:
         return _decode(text)
     except msgspec.ValidationError as error:
-        # the message names types and a path of our own, never a value
+        # the message contains types and paths of our schema, and no values
         message = _CONTROL.sub(" ", str(error))[:200].rstrip(".")
         raise InvalidAnswer("wrong_schema", f"{message}.") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -377,7 +380,7 @@ def _to_candidate(
 
 
 def _parse_day(text: str | None) -> date | None:
-    """A day; of a month or a year, the first one."""
+    """Parse a date. A month or a year stands for its first day."""
     if text is None or not text.strip():
         return None
     found = _DAY.match(text.strip())
@@ -388,7 +391,7 @@ def _parse_day(text: str | None) -> date | None:
 
 
 def _join_words(words: Iterable[str]) -> str:
-    """Words in a form in which some of them can be looked for among others."""
+    """Join words with blanks around each of them, so that a sequence of whole words can be found in the text."""
     return "".join(f" {word.casefold()}" for word in words) + " "
 
 
@@ -396,11 +399,11 @@ def _join_words(words: Iterable[str]) -> str:
 
 Rules = Callable[[Sequence[Turn]], list[Candidate]]
 MIN_SECONDS = 0.05
-"""With less time than this left, the model is not called."""
+"""Minimum of remaining time to call the model."""
 RETRY_HINTS = {"cut": "It was longer than allowed and broke off: list fewer facts."}
-"""Failures of the model itself, not of its server, that a second try may heal; and what to tell it."""
+"""Failures of the model, not of its server, that a second try may fix, each with a hint for the model."""
 MAX_FAILURES = 2
-"""After so many portions for which the model gave nothing of use, it is not asked about the others."""
+"""Number of failed portions after which the rules extract from all remaining portions."""
 
 
 class Limits(NamedTuple):
@@ -409,10 +412,10 @@ class Limits(NamedTuple):
     call_s: float = 30.0
     total_s: float = 120.0
     tokens: int | None = None
-    """The rest of the budget; None: there is no limit."""
+    """The rest of the token budget; None if it is unlimited."""
     chunk_tokens: int = 4000
     overlap: int = 2
-    """Turns that two portions share."""
+    """Pieces that a portion repeats from the previous one."""
     max_tokens: int = 4096
     max_answer: int = 1024 * 1024
     max_facts: int = 100
@@ -420,18 +423,18 @@ class Limits(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The result of a session. Tokens are those counted against the budget, also of failed calls."""
+    """The result of a session. Tokens include those of failed calls, which count against the budget too."""
 
     candidates: list[Candidate]
     tokens_in: int
     tokens_out: int
     tries: int
     fallback: str | None
-    """The first reason to use the rules for some or all of it; None if they were not used."""
+    """The reason why the rules were first used for a portion; None if they were not used."""
 
 
 class _ModelUnusable(Exception):
-    """The model gave nothing of use for a portion; `final`: nor will it for the next."""
+    """The model failed for a portion. `final`: it would fail for the remaining portions too."""
 
     def __init__(self, reason: str, *, final: bool) -> None:
         self.reason = reason
@@ -439,33 +442,33 @@ class _ModelUnusable(Exception):
 
 
 def propose(completer: Completer, turns: Sequence[Turn], *, limits: Limits, rules: Rules) -> Proposal:
-    """The candidates of a session, by the model as far as it can be believed and by the rules for the rest."""
-    asking = _ModelSession(completer, limits)
+    """Extract the candidates of a session with the model, and with the rules where the model fails."""
+    session = _ModelSession(completer, limits)
     proposed: list[Candidate] = []
     ruled: list[Candidate] = []
     reasons: list[str] = []
     portions = split_portions(turns, limits.chunk_tokens, limits.overlap)
     for at, portion in enumerate(portions):
         try:
-            proposed += asking.about(portion)
-        except _ModelUnusable as gave_up:
-            reasons.append(gave_up.reason)
-            over = gave_up.final or len(reasons) >= MAX_FAILURES
-            left = portions[at:] if over else [portion]
-            # each turn whole and once: rules have no limit of length
+            proposed += session.about(portion)
+        except _ModelUnusable as failure:
+            reasons.append(failure.reason)
+            is_over = failure.final or len(reasons) >= MAX_FAILURES
+            left = portions[at:] if is_over else [portion]
+            # the rules get each turn once and as a whole, because they have no length limit
             ruled += rules(list({piece.said.id: piece.said for part in left for piece in part}.values()))
-            if over:
+            if is_over:
                 break
-    found = ruled
-    if proposed:  # in the order of the turns: of two statements of one day, the later one counts
-        places = {said.id: number for number, said in enumerate(turns)}
-        once = merge_repeats(proposed, {said.id: said for said in turns})
-        found = sorted([*once, *ruled], key=lambda one: (places[one.sources[0].id], one.sources[0].start))
-    return Proposal(found, asking.tokens_in, asking.tokens_out, asking.tries, reasons[0] if reasons else None)
+    candidates = ruled
+    if proposed:  # sorted by turns, because the later of two statements on one day supersedes the other
+        places = {turn.id: number for number, turn in enumerate(turns)}
+        merged = merge_repeats(proposed, {turn.id: turn for turn in turns})
+        candidates = sorted([*merged, *ruled], key=lambda one: (places[one.sources[0].id], one.sources[0].start))
+    return Proposal(candidates, session.tokens_in, session.tokens_out, session.tries, reasons[0] if reasons else None)
 
 
 class _ModelSession:
-    """The calls for one session: what they have taken so far, of the time, the tokens and the tries."""
+    """The calls of the model for one session. Counts their time, tokens and tries."""
 
     def __init__(self, completer: Completer, limits: Limits) -> None:
         self._completer = completer
@@ -476,27 +479,27 @@ class _ModelSession:
         self.tries = 0
 
     def about(self, portion: Sequence[Piece]) -> list[Candidate]:
-        """The model's candidates for a portion, asked twice at most."""
+        """Return the model's candidates for a portion. Calls the model at most twice."""
         try:
             return self._try(portion, None)
-        except InvalidAnswer as refused:
-            first = refused
+        except InvalidAnswer as error:
+            first = error
         try:
             return self._try(portion, first.sentence)
-        except InvalidAnswer as refused:
-            raise _ModelUnusable(refused.reason, final=False) from None
-        except _ModelUnusable as gave_up:
-            if gave_up.reason == "timeout" and self._left_s() < MIN_SECONDS:
-                raise _ModelUnusable(first.reason, final=True) from None  # there was no time for a second try
+        except InvalidAnswer as error:
+            raise _ModelUnusable(error.reason, final=False) from None
+        except _ModelUnusable as error:
+            if error.reason == "timeout" and self._left_s() < MIN_SECONDS:
+                raise _ModelUnusable(first.reason, final=True) from None  # no time was left for a second try
             raise
 
     def _try(self, portion: Sequence[Piece], trouble: str | None) -> list[Candidate]:
         return parse_answer(self._ask(build_messages(portion, trouble)).text, portion, self._limits)
 
-    def _ask(self, asked: Sequence[Message]) -> Completion:
-        """One call, if there are time and tokens for it."""
+    def _ask(self, messages: Sequence[Message]) -> Completion:
+        """Call the model once, or raise `_ModelUnusable` if the rest of the time or of the token budget is too small."""
         limits = self._limits
-        estimate = sum(estimate_tokens(message.content) for message in asked)
+        estimate = sum(estimate_tokens(message.content) for message in messages)
         timeout_s = min(limits.call_s, self._left_s())
         if timeout_s < MIN_SECONDS:
             raise _ModelUnusable("timeout", final=True)
@@ -505,7 +508,9 @@ class _ModelSession:
             raise _ModelUnusable("budget", final=True)
         self.tries += 1
         try:
-            answer = self._completer.complete(asked, schema=SCHEMA, max_tokens=limits.max_tokens, timeout_s=timeout_s)
+            answer = self._completer.complete(
+                messages, schema=SCHEMA, max_tokens=limits.max_tokens, timeout_s=timeout_s
+            )
         except ModelFailed as error:
             reason = get_reason(error)
             self._count(charge_failure(error, estimate, limits.max_tokens))
@@ -527,25 +532,28 @@ class _ModelSession:
 
 
 PROMPT_TOKENS = 1500
-"""Estimated tokens of the instructions that each portion comes with."""
+"""Estimated tokens of the instructions, which are sent with each portion."""
 
 
 def extract_by_model(
     completer: Completer, wanted: LLMConfig, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
 ) -> Extraction:
-    """Candidates by the model as far as it can be believed and afforded, by rules for the rest. No transaction is open."""
+    """Extract candidates with the model within its daily token budget, and with the rules where it fails.
+
+    Call this outside any transaction: the model may take minutes.
+    """
     ledger = Ledger(reach, clock, wanted.tokens_per_day)
     limits = Limits(call_s=wanted.timeout_s, total_s=4 * wanted.timeout_s)
-    size = sum(estimate_tokens(said.text) for said in turns)
+    size = sum(estimate_tokens(turn.text) for turn in turns)
     portions = 1 + size // limits.chunk_tokens
-    # the most that these turns can cost: each portion is asked twice at most
-    aside = ledger.set_aside(2 * (2 * size + portions * (PROMPT_TOKENS + limits.max_tokens)))
-    tokens = None if wanted.tokens_per_day is None else aside
+    # the maximum cost of these turns: each portion is sent at most twice
+    reserve = ledger.set_aside(2 * (2 * size + portions * (PROMPT_TOKENS + limits.max_tokens)))
+    tokens = None if wanted.tokens_per_day is None else reserve
     spent_in = spent_out = calls = 0
     try:
         found = propose(completer, turns, limits=limits._replace(tokens=tokens), rules=extract)
         spent_in, spent_out, calls = found.tokens_in, found.tokens_out, found.tries
     finally:
-        ledger.settle(aside, spent_in, spent_out, calls)
+        ledger.settle(reserve, spent_in, spent_out, calls)
     method = "model" if found.fallback is None else "model+rules" if found.tokens_out else "rules"
     return Extraction(found.candidates, method, found.fallback)

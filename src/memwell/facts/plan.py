@@ -1,7 +1,7 @@
-"""The data of consolidation: turns and sessions, candidates, known facts, and plans.
+"""The data types of consolidation: turns and sessions, candidates, known facts, and plans.
 
-A plan says what becomes of each candidate, with its evidence and the reason. It is stored as JSON, and can be read, applied
-and reverted.
+A plan has a step for each candidate, with the decision, the reason and the evidence. It is stored as JSON, and can be read,
+applied and reverted.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ Kind = Literal[
     "attribute", "preference", "plan", "possession", "relation", "event", "decision", "instruction", "correction", "statement"
 ]  # fmt: skip
 NOT_PEOPLE = frozenset({"assistant", "tool", "system"})
-"""Roles of turns that no person said."""
+"""Roles whose turns do not come from a person."""
 
 
 class Turn(NamedTuple):
-    """A turn, as extractors see it."""
+    """A turn, as input of extractors."""
 
     id: str
     role: str
     """`user`, `assistant`, `tool`, `system`, or another name of a role."""
     speaker: str
-    """The name that facts give the speaker: "Caroline", or "The user"."""
+    """The name of the speaker in facts: "Caroline", or "The user"."""
     text: str
     day: date
     known: bool = True
     """The speaker is a person or agent with a name; "The user" is not."""
     note: bool = False
-    """The turn was given to be remembered: all that it states is kept."""
+    """The turn was added as a note: all of its statements are kept."""
 
 
 class Session(NamedTuple):
-    """A conversation, and how far it has been consolidated."""
+    """A session, and the last turn of it that is consolidated."""
 
     address_id: int
     path: str
@@ -57,7 +57,7 @@ class Session(NamedTuple):
 
 
 def find_session(tx: Tx, address_id: int) -> Session | None:
-    """Return a session; None if it is deleted, sealed, or has no facts."""
+    """Return a session; None if it is deleted or sealed, or if its dialect has no facts."""
     row = tx.row("distilled_address", id=address_id)
     if row is None or row[6] or row[4] not in ("flow", "user"):
         return None
@@ -65,7 +65,7 @@ def find_session(tx: Tx, address_id: int) -> Session | None:
 
 
 class Source(NamedTuple):
-    """A passage: a turn and its characters from `start` to `end`."""
+    """A passage of a turn: the characters from `start` to `end`."""
 
     id: str
     start: int
@@ -73,28 +73,28 @@ class Source(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A statement that may become a fact, worded so that it can be understood alone."""
+    """A statement that may become a fact, worded so that it makes sense without its context."""
 
     text: str
     subject: str | None
-    """The person that it is about; None if unknown."""
+    """The person that the statement is about; None if unknown."""
     kind: Kind
     sources: tuple[Source, ...]
-    """The passage that states it, then those that are needed to understand it."""
+    """The passage that states it, then passages that are needed to understand it."""
     importance: float
     confidence: float
     valid_from: date | None = None
-    """The day since which it is true, if it says so."""
+    """The day since which it is true, if the text says so."""
 
 
 class KnownFact(NamedTuple):
-    """A stored fact, as reconciliation sees it."""
+    """A stored fact, as input of reconciliation."""
 
     id: str
     text: str
     subject: str | None
     day: date
-    """The day of its newest evidence."""
+    """The day of the newest evidence."""
     similarity: float
     """Similarity to the candidate, from 0 to 1."""
 
@@ -117,12 +117,12 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
-    """A fact that a step changes, in the version that the decision was based on."""
+    """A fact that a step changes, and the version on which the decision was based."""
 
     id: str
     version: int
     confidence: float
-    """Before the step."""
+    """The confidence before the step."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,42 +135,42 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: list[Evidence]
     importance: float
     confidence: float
-    """Confidence in the fact, with all that confirms it."""
+    """Confidence in the fact, from all statements that confirm it."""
     origin: str
     same: str
     valid_from: int
     id: str = ""
-    """The id of the fact, new or known; empty if it is skipped."""
+    """The id of the new or known fact; empty if the candidate is skipped."""
     subject: str | None = None
     speaker: str | None = None
-    """The person who said it, if known by name."""
+    """The name of the person who said it, if known."""
     topic: str | None = None
     targets: list[Target] = []
-    """The facts that it is merged into, or that it supersedes."""
+    """The fact to merge into, or the facts to supersede."""
     ended: list[str] = []
-    """Facts added by the same plan that this step supersedes."""
+    """Superseded facts that the same plan adds."""
     past: bool = False
-    """It was true once: something later is known about it."""
+    """The fact is no longer true, because a later statement is known."""
     valid_to: int | None = None
     ended_by: str = ""
-    """The fact that ended it."""
+    """The id of the fact that ended it."""
     held: str | None = None
     """The reason for a quarantine."""
     own: float = 0.0
     """Confidence of this statement alone."""
     version: int = 0
-    """The version of the fact that was written when the plan was applied."""
+    """The version of the fact that the plan wrote when it was applied."""
 
 
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored steps of a plan, and the notes that it took out of search."""
+    """The stored steps of a plan, and the notes that it turned into ordinary turns."""
 
     steps: list[Step]
     notes: list[str] = []
 
 
 class Plan(NamedTuple):
-    """A stored plan. Columns in the order of `find_plan`."""
+    """A stored plan. The columns are in the order of `find_plan`."""
 
     id: str
     collection_id: int
@@ -188,7 +188,7 @@ class Plan(NamedTuple):
 
 
 class DroppedSentence(NamedTuple):
-    """A passage that gave no candidate, and the reason (`rules.keep_or_drop.Drop`)."""
+    """A passage without a candidate, and the reason (`rules.keep_or_drop.Drop`)."""
 
     id: str
     """The id of the turn."""
@@ -198,17 +198,17 @@ class DroppedSentence(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """The result of an extractor. `method` is `rules` or `model`; `note` says why rules replaced the model."""
+    """The result of an extractor. `method`: `rules`, `model` or `model+rules`. `note`: why rules replaced the model."""
 
     candidates: list[Candidate]
     method: str = "rules"
     note: str | None = None
     dropped: Sequence[DroppedSentence] = ()
-    """For debugging: what the rules left out."""
+    """The sentences that the rules dropped, for debugging."""
 
 
 class PlanDraft(NamedTuple):
-    """The steps for some turns, not yet applied."""
+    """The steps of a plan that is not applied yet."""
 
     steps: list[Step]
     first_seq: int
@@ -224,7 +224,11 @@ def encode_steps(steps: PlanBody) -> str:
 
 def count_steps(steps: Sequence[Step]) -> dict[str, int]:
     """Count the steps by action."""
-    found = Counter[str](step.do for step in steps)
-    held = sum(step.held is not None and step.do != "skip" for step in steps)
-    counts = {"added": found["add"], "merged": found["merge"], "superseded": found["supersede"]}
-    return counts | {"skipped": found["skip"], "held": held}
+    actions = Counter[str](step.do for step in steps)
+    return {
+        "added": actions["add"],
+        "merged": actions["merge"],
+        "superseded": actions["supersede"],
+        "skipped": actions["skip"],
+        "held": sum(step.held is not None and step.do != "skip" for step in steps),
+    }

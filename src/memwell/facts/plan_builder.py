@@ -1,6 +1,7 @@
-"""Build a plan: compare each candidate with stored facts and with the steps before it, and decide what becomes of it.
+"""Build a plan: compare each candidate with stored facts and with earlier steps, and choose its step.
 
-Text that looks planted but gave no candidate is quoted and quarantined (`quote_planted`), so that people see the attempt.
+Text that looks like a planted instruction but gave no candidate is quoted and quarantined (`quote_planted`), so that people can
+see the attempt.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..models.embedder import Vectors
     from ..search.search_engine import SearchEngine
 
-# -- neighbours: the stored facts that may say the same as a candidate, or something else about the same topic
+# -- neighbours: stored facts that may have the same meaning or the same topic as a candidate
 
 MAX_SAME_WORDS = 4
 MAX_SAME_TOPIC = 8
@@ -41,23 +42,23 @@ PAGE = 5000
 
 
 class Neighbours(NamedTuple):
-    """A candidate with what was found beside it."""
+    """A candidate, its lookup keys, and the stored facts near it."""
 
     candidate: Candidate
     same: str
-    """Lookup key of statements of the same words about the same subject."""
+    """Lookup key shared by statements with the same words about the same subject."""
     topic: str | None
-    """Lookup key of subject and slot, for slots that hold one value at a time."""
+    """Lookup key of the subject and the slot, for slots that hold one value at a time."""
     found: tuple[StoredFact, ...] = ()
 
     @property
     def is_known(self) -> bool:
-        """A current fact says the same, so that nothing else need be searched."""
+        """True if a current fact has the same words, so that no further search is needed."""
         return bool(self.found) and self.found[0].kind == "fact"
 
 
 class NeighbourSearch:
-    """The stored facts of a flow or user, to be compared with candidates."""
+    """Finds the stored facts of a flow or user near candidates."""
 
     def __init__(self, reach: TenantStore, recall: SearchEngine, place: Place) -> None:
         self._reach, self._recall, self._place = reach, recall, place
@@ -66,24 +67,24 @@ class NeighbourSearch:
 
     def find(self, candidates: Sequence[Candidate]) -> list[Neighbours]:
         """Find the neighbours of each candidate: by the same words, by topic, then by similarity."""
-        named = [Neighbours(one, *lookup_keys(self.parse(one.text, one.subject), one.subject)) for one in candidates]
-        by_key = self._reach.read(lambda tx: self._find_by_key(tx, named))
-        looked = [one._replace(found=tuple(stored)) for one, stored in zip(named, by_key, strict=True)]
-        alike = self._find_similar(list(dict.fromkeys(one.candidate.text for one in looked if not one.is_known)))
-        for number, one in enumerate(looked):
+        keyed = [Neighbours(one, *lookup_keys(self.parse(one.text, one.subject), one.subject)) for one in candidates]
+        by_key = self._reach.read(lambda tx: self._find_by_key(tx, keyed))
+        neighbours = [one._replace(found=tuple(stored)) for one, stored in zip(keyed, by_key, strict=True)]
+        alike = self._find_similar(list(dict.fromkeys(one.candidate.text for one in neighbours if not one.is_known)))
+        for number, one in enumerate(neighbours):
             if not one.is_known:
                 rows = (*one.found, *alike.get(one.candidate.text, ()))
-                looked[number] = one._replace(found=tuple({row.id: row for row in rows}.values()))
+                neighbours[number] = one._replace(found=tuple({row.id: row for row in rows}.values()))
         self.similar.learn(
-            [one.candidate.text for one in looked] + [stored.content for one in looked for stored in one.found]
+            [one.candidate.text for one in neighbours] + [stored.content for one in neighbours for stored in one.found]
         )
-        return looked
+        return neighbours
 
-    def _find_by_key(self, tx: Tx, looked: Sequence[Neighbours]) -> list[list[StoredFact]]:
+    def _find_by_key(self, tx: Tx, keyed: Sequence[Neighbours]) -> list[list[StoredFact]]:
         place = self._place
         row = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
         found: list[list[StoredFact]] = []
-        for one in looked:
+        for one in keyed:
             rows: list[Row] = []
             if row is not None:
                 rows += tx.rows("facts_same", collection_id=row[0], same=one.same, limit=MAX_SAME_WORDS)
@@ -93,7 +94,7 @@ class NeighbourSearch:
         return found
 
     def _find_similar(self, texts: Sequence[str]) -> dict[str, list[StoredFact]]:
-        """The facts that are most similar to each of some distinct texts."""
+        """Return the most similar facts for each text. The texts are distinct."""
         self.similar.learn(texts)
         facts = Where(self._place, FACTS_PATH, ("fact",))
         near = self._recall.alike(self._reach, facts, texts, self.similar.vectors(texts), MAX_SIMILAR)
@@ -110,7 +111,7 @@ class NeighbourSearch:
 
 
 class Similarities:
-    """The vectors of some texts. Without a model, nothing is similar."""
+    """The vectors of texts. Without a model, all similarities are 0."""
 
     def __init__(self, embed: Callable[[Sequence[str]], Vectors | None]) -> None:
         self._embed = embed
@@ -118,20 +119,20 @@ class Similarities:
         self._vectors: Vectors | None = None
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Embed those texts that are not known yet."""
+        """Embed texts that have no vector yet."""
         new = [text for text in dict.fromkeys(texts) if text not in self._row]
-        made = self._embed(new) if new else None
-        if made is not None:
+        vectors = self._embed(new) if new else None
+        if vectors is not None:
             self._row |= {text: len(self._row) + number for number, text in enumerate(new)}
-            self._vectors = made if self._vectors is None else np.concatenate([self._vectors, made])
+            self._vectors = vectors if self._vectors is None else np.concatenate([self._vectors, vectors])
 
     def vectors(self, texts: Sequence[str]) -> Vectors | None:
-        """The vectors of texts that were learnt; None without a model."""
+        """Return the vectors of texts that were passed to `learn`; None without a model."""
         rows = [self._row[text] for text in texts if text in self._row]
         return self._vectors[rows] if self._vectors is not None and len(rows) == len(texts) else None
 
     def between(self, one: str, other: str) -> float:
-        """The similarity of two texts, from 0 to 1."""
+        """Return the similarity of two texts, from 0 to 1."""
         rows = self._row.get(one), self._row.get(other)
         if self._vectors is None or rows[0] is None or rows[1] is None:
             return 0.0
@@ -141,7 +142,7 @@ class Similarities:
         return self._row.get(text)
 
     def nearest(self, row: int, others: Sequence[int], count: int) -> list[int]:
-        """The places of those of some other rows that are most similar to one."""
+        """Return the indexes of those `others` that are most similar to a row, best first."""
         if self._vectors is None or len(others) <= count:
             return list(range(len(others)))
         similar = (self._vectors[: max(others) + 1] @ self._vectors[row])[others]
@@ -160,19 +161,18 @@ def build_plan(
     *,
     proposed: bool = False,
 ) -> PlanDraft:
-    """Decide what becomes of each candidate. Nothing is written.
+    """Choose a step for each candidate. Nothing is written.
 
-    `proposed`: a model worded the candidates, so that their words are screened like those that they cite.
+    `proposed`: a model worded the candidates. Their text is screened as well as the passages that they cite.
     """
-    looked = search.find(candidates)
     builder = _PlanBuilder(session, {entry.id: entry for entry in entries}, search, proposed)
-    for one in looked:
+    for one in search.find(candidates):
         builder.decide(one)
     return PlanDraft(builder.steps, session.distilled_seq + 1, entries[-1].seq)
 
 
 class _NewFacts:
-    """The facts that a plan adds about one person: their step numbers, by lookup keys."""
+    """The facts that a plan adds about one person: the numbers of their steps by lookup key, and their vectors' rows."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
@@ -189,7 +189,7 @@ class _NewFacts:
 
 
 class _PlanBuilder:
-    """The steps so far. Each candidate is compared with them, too."""
+    """Builds the steps one by one. Each candidate is also compared with earlier steps."""
 
     def __init__(self, session: Session, entries: Mapping[str, Entry], search: NeighbourSearch, proposed: bool) -> None:
         self.steps: list[Step] = []
@@ -227,12 +227,12 @@ class _PlanBuilder:
             Evidence(id_, start, end, entries[id_].origin, entries[id_].occurred_at)
             for id_, start, end in candidate.sources
         ]
-        said, *others = evidence
-        # an assistant's question does not lower the trust in a short answer
+        statement, *others = evidence
+        # the question of an assistant does not lower the trust in a short answer
         origins = [one.origin for one in others if self._proposed or one.origin != "assistant"]
-        words = entries[said.entry].content[said.start : said.end]
+        words = entries[statement.entry].content[statement.start : statement.end]
         judged = [words, candidate.text] if self._proposed else [words]
-        suspicion = next(filter(None, (find_suspicion(text, said.origin) for text in judged)), None)  # type: ignore[arg-type]
+        suspicion = next(filter(None, (find_suspicion(text, statement.origin) for text in judged)), None)  # type: ignore[arg-type]
         since = candidate.valid_from
         return Step(
             do="add",
@@ -243,18 +243,20 @@ class _PlanBuilder:
             importance=candidate.importance,
             confidence=candidate.confidence,
             own=candidate.confidence,
-            origin=lowest_trust([said.origin, *origins]),
+            origin=lowest_trust([statement.origin, *origins]),
             same=looked.same,
             topic=looked.topic,
             subject=candidate.subject,
-            speaker=entries[said.entry].name if said.origin == "user" else None,
-            valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else said.said_at,
-            id=derive_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
+            speaker=entries[statement.entry].name if statement.origin == "user" else None,
+            valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else statement.said_at,
+            id=derive_id(
+                self._session.dialect, self._session.name, statement.entry, str(statement.start), candidate.text
+            ),
             held=None if suspicion is None else suspicion.reason,
         )
 
     def _is_echo(self, looked: Neighbours) -> bool:
-        """Return True if an assistant or tool repeats what is known."""
+        """Return True if an assistant or tool repeats a known statement."""
         words = self._parse(looked.candidate.text, None).key
         new = self.steps[self._stated_upto :]
         self._stated.update(self._parse(step.text, None).key for step in new if step.do != "skip")
@@ -276,7 +278,7 @@ class _PlanBuilder:
         ]
 
     def _new_neighbours(self, looked: Neighbours, step: Step) -> list[KnownFact]:
-        """The facts of earlier steps about the same subject that are the same, on the same topic, or similar."""
+        """Return new facts about the same subject with the same words, on the same topic, or with similar text."""
         new = self._of_person[_person(step)]
         text, row = looked.candidate.text, self._similar.row(looked.candidate.text)
         named = [*new.same.get(step.same, ()), *(new.about.get(step.topic, ()) if step.topic else ())]
@@ -297,13 +299,13 @@ class _PlanBuilder:
         self.steps.append(structs.replace(step, do="merge", id=into, targets=[target], confidence=raised))
 
     def _merge_new(self, step: Step, place: int, fuller: bool) -> None:
-        """Merge two statements of one plan: the fact takes the wording that says more, the other confirms it."""
+        """Merge two statements of one plan. The fact takes the fuller wording, and the other statement confirms it."""
         first = self.steps[place]
         sure = combine_confidence(first.confidence, step.confidence)
         more = structs.replace(step, do="merge", id=first.id, confidence=sure)
         if fuller and TRUST[step.origin] >= TRUST[first.origin]:
             one, two = ({name: getattr(wording, name) for name in _OF_WORDING} for wording in (first, more))
-            # it is true since the first one said it
+            # the fact is true since the first of the two statements
             first, more = structs.replace(first, **two), structs.replace(more, valid_from=first.valid_from, **one)
         self.steps[place] = structs.replace(first, confidence=sure)
         self.steps.append(more)
@@ -314,8 +316,8 @@ class _PlanBuilder:
         for fact_id in superseded:
             if fact_id in self._new:
                 place = self._new[fact_id]
-                over = {"past": True, "valid_to": step.valid_from, "ended_by": step.id}
-                self.steps[place] = structs.replace(self.steps[place], **over)
+                ending = {"past": True, "valid_to": step.valid_from, "ended_by": step.id}
+                self.steps[place] = structs.replace(self.steps[place], **ending)
         targets = [_to_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
         self._new[step.id] = len(self.steps)
         if not step.held:
@@ -327,7 +329,7 @@ class _PlanBuilder:
         self.steps.append(structs.replace(step, do=do, targets=targets, ended=ended, **life))
 
     def _next_known(self, later: Sequence[str], stored: Mapping[str, StoredFact]) -> tuple[int | None, str]:
-        """The time from which something else is known to be true, and the fact that says so."""
+        """Return the earliest start of validity among later facts, and that fact's id."""
         begun = [(stored[one].valid_from or stored[one].occurred_at, one) for one in later if one in stored]
         begun += [(self.steps[self._new[one]].valid_from, one) for one in later if one in self._new]
         return min(begun, default=(None, ""))
@@ -351,12 +353,12 @@ def _to_target(stored: StoredFact) -> Target:
 # -- planted text
 
 MAX_TYPED = 4000
-"""Characters of a turn that somebody may have typed. A longer one was pasted, and only what it states is judged."""
+"""Maximum length of a turn that a person may have typed. Longer turns were pasted; only their candidates are screened."""
 MAX_QUOTE = 500
 
 
 def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that quote the parts of turns that look planted and gave no other candidate."""
+    """Return candidates that quote parts of turns that look planted and gave no other candidate."""
     taken = defaultdict[str, list[Source]](list)
     for one in found:
         taken[one.sources[0].id].append(one.sources[0])
@@ -368,15 +370,15 @@ def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Can
         for start, end in _unused_spans(text, taken[turn.id]):
             words = text[start:end].strip()
             if words and find_suspicion(words) is not None:
-                shown = words if len(words) <= MAX_QUOTE else f"{words[:MAX_QUOTE]}…"
+                excerpt = words if len(words) <= MAX_QUOTE else f"{words[:MAX_QUOTE]}…"
                 subject, source = turn.speaker if turn.known else None, Source(turn.id, start, end)
-                quote = quote_speaker(shown, turn.speaker)
+                quote = quote_speaker(excerpt, turn.speaker)
                 planted.append(Candidate(quote, subject, "instruction", (source,), importance=0.1, confidence=0.5))
     return planted
 
 
 def _unused_spans(text: str, taken: Sequence[Source]) -> Iterator[tuple[int, int]]:
-    """The spans of a text from which nothing was taken."""
+    """Yield the spans of a text outside all sources."""
     at = 0
     for source in sorted(taken, key=lambda source: source.start):
         if source.start > at:

@@ -1,4 +1,4 @@
-"""Plans: what consolidation did, or would do, with the turns of a session. They can be read, applied and reverted."""
+"""Operations on plans: consolidate a session, and list, read, apply and revert plans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .consolidation import Chunk
 
 LATEST = "~"
-"""After every id."""
+"""Sorts after every id."""
 TRIES = 5
 
 DryRun = Annotated[bool, Meta(description="Return the plan without applying it.")]
@@ -45,7 +45,7 @@ _ID = {"id": "$1.plan.id"}
 
 
 class Words(Response, frozen=True, kw_only=True):
-    """A passage of a turn: its first character, and the one after its last."""
+    """A passage of a turn. `end` is the position after its last character."""
 
     turn: str
     start: int
@@ -73,8 +73,8 @@ class PlanStep(Response, frozen=True, kw_only=True):
 
 
 class Plan(Response, frozen=True, kw_only=True):
-    """The decisions about some turns of a session. `method` says how statements were found: by `rules` or by a `model`; `note`
-    why a configured model was not used."""
+    """The decisions about some turns of a session. `method`: `rules`, `model` or `model+rules`. `note`: the reason why a
+    configured model was not used."""
 
     id: str
     state: str
@@ -91,14 +91,14 @@ class Plan(Response, frozen=True, kw_only=True):
 
 
 class Plans(Response, frozen=True, kw_only=True):
-    """Plans, the newest first."""
+    """Plans, newest first."""
 
     plans: list[Plan]
     next_cursor: str | None = None
 
 
 class Consolidated(Response, frozen=True, kw_only=True):
-    """The plan for a session; none if all of it is distilled already."""
+    """The plan for a session; null if all of its turns were consolidated before."""
 
     session: str
     plan: Plan | None = None
@@ -121,7 +121,7 @@ class Consolidate(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"session": "alice-42", "dry_run": True}, _FLOW_SAID),
 )
 def consolidate(call: Call, request: Consolidate) -> Consolidated:
-    """Turn what was said in a session into facts now, up to a thousand turns, or show what that would do."""
+    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it."""
     from .consolidation import build_draft, extract_statements, read_chunk
 
     def read(space: Space) -> Chunk | None:
@@ -136,25 +136,25 @@ def consolidate(call: Call, request: Consolidate) -> Consolidated:
         if chunk is None:
             return Consolidated(session=request.session)
         extracted = extract_statements(engine, reach, chunk.turns)
-        made = build_draft(reach, engine.recall, chunk, extracted)
-        store = partial(_store_plan, chunk=chunk, made=made, extracted=extracted, dry_run=request.dry_run)
+        draft = build_draft(reach, engine.recall, chunk, extracted)
+        store = partial(_store_plan, chunk=chunk, draft=draft, extracted=extracted, dry_run=request.dry_run)
         try:
             return call.write(store)
         except Stale:
             continue
-    raise Stale("The facts kept changing while this was planned: try again.")
+    raise Stale("The facts kept changing while the plan was built. Try again.")
 
 
-def _store_plan(space: Space, *, chunk: Chunk, made: PlanDraft, extracted: Extraction, dry_run: bool) -> Consolidated:
-    """Apply a plan, or only keep it if this is a dry run."""
+def _store_plan(space: Space, *, chunk: Chunk, draft: PlanDraft, extracted: Extraction, dry_run: bool) -> Consolidated:
+    """Apply a plan and store it. A dry run only stores it."""
     from .consolidation import apply_draft, to_plan, write_plan
 
     if dry_run:
-        plan = to_plan(space, chunk, made, extracted, new_id())
+        plan = to_plan(space, chunk, draft, extracted, new_id())
         write_plan(space, plan)
         space.touch(chunk.session.collection_id, chunk.session.address_id)
     else:
-        plan, _ = apply_draft(space, chunk, made, extracted)
+        plan, _ = apply_draft(space, chunk, draft, extracted)
     return Consolidated(session=chunk.session.path, plan=_to_response(space, plan))
 
 
@@ -167,7 +167,7 @@ class ListPlans(OwnerRequest, frozen=True, kw_only=True):
 
 @owner_operation("plans", "GET /plans", user=Example({}, _USER_PLANNED), flow=Example({}, _FLOW_PLANNED))
 def list_plans(space: Space, request: ListPlans) -> Plans:
-    """List the plans of a {owner}, the newest first: what was distilled, when, from what, and why."""
+    """List the plans of a {owner}, newest first, with their steps, reasons and evidence."""
     collection = space.find_collection_id(request.owner.facts)
     if collection is None:
         return Plans(plans=[])
@@ -197,17 +197,17 @@ def plan(space: Space, request: OnePlan) -> Plan:
     flow=Example(_ID, _FLOW_PLANNED),
 )
 def apply_plan(space: Space, request: OnePlan) -> Plan:
-    """Carry out a plan, if nothing that it rests on has changed."""
+    """Apply a plan, unless the facts have changed since it was built."""
     from .consolidation import apply_plan as apply_steps
 
     plan = _require_plan(space, request.owner.facts, request.id)
     if plan.state != "proposed":
-        raise Conflict(f"This plan is {plan.state} already.")
+        raise Conflict(f"This plan is already {plan.state}.")
     session = find_session(space.tx, plan.address_id)
     if session is None:
-        raise NotFound("The session of this plan is gone.")
-    made = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
-    steps = apply_steps(space, session, made, plan.id, plan.head)
+        raise NotFound("The session of this plan was deleted.")
+    draft = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
+    steps = apply_steps(space, session, draft, plan.id, plan.head)
     applied = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now)
     settled = {"state": "applied", "steps": applied.steps, "applied_at": space.now, "reverted_at": None}
     space.tx.run("settle_plan", id=plan.id, seen="proposed", **settled)
@@ -219,7 +219,7 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
     "revert_plan", "POST /plans/{id}/revert", effect="write", user=Example(_ID, USER_DONE), flow=Example(_ID, FLOW_DONE)
 )
 def revert_plan(space: Space, request: OnePlan) -> Plan:
-    """Undo what a plan did. The turns themselves stay."""
+    """Undo the changes of a plan. The turns themselves stay."""
     plan = _require_plan(space, request.owner.facts, request.id)
     revert_steps(space, request.owner.facts, plan)
     session = find_session(space.tx, plan.address_id)

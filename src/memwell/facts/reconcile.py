@@ -1,9 +1,9 @@
-"""Decide what becomes of a candidate beside known facts: it is added, confirms a fact, supersedes some, or is left out.
+"""Compare a candidate with known facts, and decide whether to add it, merge it, let it supersede facts, or skip it.
 
-The order is: the same words, then the same slot (see `statement`), then similarity. Vectors of short texts are near each other
-whenever their subject matter is, so similarity alone never decides: the content words have to be nearly the same, and
-numbers, names, denial and mood have to agree. To keep two facts apart that are one costs a line; to merge two that differ
-loses one of them: in doubt a statement is added. Nothing is ever decided across subjects.
+The comparison goes by the same words, then by the same slot (see `statement`), then by similarity. Short texts about the same
+subject matter have similar vectors, so similarity alone never decides: the content words must be nearly the same, and
+numbers, names, denial and mood must agree. In doubt the statement is added: a duplicate costs one row, but a wrong merge loses
+a fact. Facts about different subjects are never compared.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from .plan import Action, Candidate, KnownFact
 from .statement import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
 
 MIN_SIMILARITY = 0.6
-"""Similarity of two statements of which one says all that the other says and little more."""
+"""Minimum similarity of two statements if one has all words of the other and few more."""
 MIN_SHARED = 0.6
-"""Share of all their content words that they have in common then."""
+"""Minimum share of their content words that two such statements have in common."""
 HIGH_SIMILARITY = 0.8
-"""Similarity of two statements that each have a word of their own, which are but forms of each other."""
+"""Minimum similarity of two statements that differ in one word, if both words have the same root."""
 FORM_PREFIX = 5
-"""Letters at the beginning that make two words forms of each other."""
+"""Number of first letters that two words with the same root share."""
 MAX_EXTRA_WORDS = 2
-"""Words that a statement about the same slot with the same value may add and say the same."""
+"""Maximum number of words that one of two statements with the same value for a slot may add and still be the same."""
 MAX_TAIL_WORDS = 5
-"""Words of reason or consequence that it may add besides."""
+"""Maximum number of words that it may also add as a reason or consequence."""
 MIN_CORRECTION_OVERLAP = 0.5
-"""Share of a correction's words that are in what it corrects."""
+"""Minimum share of a correction's words that the corrected fact contains."""
 USE_VERBS = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
-"""Verbs of having something in use, which need not be repeated to say that it was replaced."""
+"""Verbs that a statement need not repeat when it replaces their object: "tea instead of coffee"."""
 DATE_SLOTS = frozenset({"birthday", "day", "hour", "trip"})
-"""Slots whose values are times: that a time is given says nothing about how long it is so."""
+"""Slots that hold a time. A year in such a statement is part of the value, not the period in which it is true."""
 MEASURED_SLOTS = DATE_SLOTS | {"age", "amount"}
-"""Slots whose value today is the value."""
+"""Slots whose value can be replaced even if a statement sounds temporary ("today")."""
 UNREAL_MOODS = frozenset({"if", "maybe", "report"})
-"""Moods in which nothing is said that could end something."""
+"""Moods in which a statement cannot end a fact."""
 OPPOSITES = {"like": "hate", "hate": "like"}
 CONFIRMATION_WEIGHT = 0.5
-"""Share of its confidence that another statement adds to the same one."""
+"""Share of a statement's confidence that counts when it confirms a fact."""
 MAX_CONFIDENCE = 0.99
 
 
 class Decision(NamedTuple):
-    """The decision about a candidate. The reason is a code without any of its words."""
+    """The decision about a candidate. The reason is a code that contains no words of the candidate."""
 
     do: Action
     reason: str
     targets: tuple[str, ...] = ()
-    """The fact that it is merged into, or those that it supersedes."""
+    """The fact to merge into, or the facts to supersede."""
     past: bool = False
-    """It is added as something that was true once: what is known about it was said later."""
+    """Add it as a fact that is no longer true, because a known fact was stated later."""
     fuller: bool = False
-    """It is merged, and says more than the fact does, so that its wording is the better one."""
+    """Merge it, and keep its wording, because it says more than the fact."""
 
 
 class _Neighbour(NamedTuple):
@@ -69,10 +69,11 @@ def reconcile(
     repeats: bool = False,
     parse: Callable[[str, str | None], ParsedStatement] = parse_statement,
 ) -> Decision:
-    """Decide about a candidate that was said on a day, by what is known of the same subject and is current.
+    """Decide about a candidate that was stated on `day`, given the current facts about the same subject.
 
-    `repeats`: an assistant said it, which is shown what is known. That can be new, but neither confirms nor retires anything.
-    `parse`: `parse_statement` with a cache, for many candidates with the same neighbours.
+    `repeats`: an assistant or a tool stated it. Assistants are shown known facts, so such a statement can be new, but it neither
+    confirms nor ends a fact.
+    `parse`: `parse_statement`, or a version with a cache if many candidates have the same neighbours.
     """
     new = parse(candidate.text, candidate.subject)
     if not new.wording.words | new.wording.numbers | new.wording.tail:
@@ -101,29 +102,29 @@ def reconcile(
 
 
 def combine_confidence(confidence: float, more: float) -> float:
-    """The confidence in what has been said once more. Each time adds less; nothing becomes certain by repetition."""
+    """Return the confidence in a fact after another statement confirmed it. Each repetition adds less; the sum stays below 1."""
     return max(confidence, min(MAX_CONFIDENCE, confidence + (1 - confidence) * more * CONFIRMATION_WEIGHT))
 
 
 def _is_same_subject(known: KnownFact, candidate: Candidate) -> bool:
-    """Return True if both are about the same subject, or both about none."""
+    """Return True if both have the same subject, or neither has one."""
     if known.subject is None or candidate.subject is None:
         return known.subject is candidate.subject
     return subject_person(known.subject) == subject_person(candidate.subject)
 
 
 def _is_related(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Return True if there is anything to compare: a word in common, or two topics."""
+    """Return True if the statements can be compared: they share a word, or both have topics."""
     one, two = new.wording, old.wording
     mine, theirs = one.words | one.numbers | one.tail | one.instead, two.words | two.numbers | two.tail
     return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
 
 
-# -- the same
+# -- the same statement
 
 
 def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision | None:
-    """The fact that says the same, if there is one."""
+    """Return a decision to merge if a fact says the same as the candidate."""
     ranked = sorted(others, key=lambda other: -other.known.similarity)
     for other in ranked:
         if other.read.key == new.key:
@@ -148,7 +149,7 @@ def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity:
 
 
 def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Return True if both give the same slots the same values and say little else."""
+    """Return True if both give the same slots the same values and have few other words."""
     few, many = sorted((new.topics, old.topics), key=len)
     one, two = new.wording, old.wording
     if not few or not all(any(_is_same_topic(a, b) for b in many) for a in few):
@@ -171,7 +172,7 @@ def _has_same_marks(one: Wording, two: Wording) -> bool:
     """Return True if polarity, mood, tense, numbers and names agree."""
     if (one.polarity, one.moods, one.past, one.suffered) != (two.polarity, two.moods, two.past, two.suffered):
         return False
-    # a year may be left out where the rest of a date is given
+    # one of two dates may omit the year
     apart = one.numbers ^ two.numbers
     same_numbers = not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
     return same_numbers and one.names <= two.words and two.names <= one.words
@@ -190,20 +191,20 @@ def _has_enough_overlap(one: Wording, two: Wording, similarity: float) -> bool:
 
 
 def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Return True if each has one word of its own, and they are forms of one word: biology, biologist."""
+    """Return True if each side has one word, and both words have the same root: biology, biologist."""
     if len(left) != 1 or len(right) != 1:
         return False
     (one,), (two,) = left, right
     return len(one) >= FORM_PREFIX and one[:FORM_PREFIX] == two[:FORM_PREFIX]
 
 
-# -- what it retires
+# -- superseded facts
 
 
 def _find_superseded(
     candidate: Candidate, new: ParsedStatement, others: Sequence[_Neighbour]
 ) -> list[tuple[_Neighbour, str]]:
-    """The facts that cannot be true any more if the candidate is, each with the topic."""
+    """Return the facts that are not true any more if the candidate is true, each with the reason."""
     if new.wording.moods & UNREAL_MOODS:
         return []
     found = [(other, reason) for other in others if (reason := _contradiction_reason(new, other))]
@@ -216,7 +217,7 @@ def _find_superseded(
 
 def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None:
     old = other.read
-    # a statement about a year that was over when the other was said ends nothing
+    # a statement about a year before the other statement was made does not end it
     year = new.wording.year
     history = year is not None and year < other.known.day.year and year != old.wording.year
     for one in new.topics:
@@ -243,7 +244,7 @@ def _is_replaced(one: Topic, two: Topic, new: ParsedStatement, old: ParsedStatem
 
 
 def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
-    """Return True if the later value replaces the other, rather than being true besides."""
+    """Return True if the new value replaces the old one. Otherwise both can be true."""
     if new.instead and not is_country(new.instead) and not new.instead & two.value:
         return False
     wider = one.name == "home" and is_country(one.value) != is_country(two.value)
@@ -252,15 +253,16 @@ def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
 
 
 def _has_other_value(one: Topic, two: Topic) -> bool:
-    """Return True if they give one slot two values, neither of which contains the other."""
+    """Return True if both fill the same slot, and neither value contains the other."""
     single = "many" not in (one.fills, two.fills)
     return single and _is_same_slot(one, two) and not (one.value <= two.value or two.value <= one.value)
 
 
 def _is_same_slot(one: Topic, two: Topic) -> bool:
-    """The same slot of the same person: "sister" and "sister Ana" may be the same, "sister Ana" and "sister Eva" not.
+    """Return True if both fill the same slot of the same person.
 
-    "Sister Ana" may be called Ana; a mother is not a mother-in-law, nor a friend the best friend.
+    "Sister" matches "sister Ana", and "Ana" matches "sister Ana". "Sister Ana" does not match "sister Eva", nor "mother"
+    "mother-in-law", nor "friend" "best friend".
     """
     if (one.name, one.which) != (two.name, two.which) or bool(one.whose) != bool(two.whose):
         return False
@@ -270,13 +272,13 @@ def _is_same_slot(one: Topic, two: Topic) -> bool:
 
 
 def _is_opposite(one: Wording, two: Wording) -> bool:
-    """The same statement, affirmed here and denied there. What is over may be said in fewer words than it was."""
+    """Return True if one statement affirms what the other denies. "No longer" may repeat only some of the words that it ends."""
     if (one.moods | two.moods) & UNREAL_MOODS or one.suffered != two.suffered or one.whose != two.whose:
         return False
     mine, theirs = one.words | one.numbers, two.words | two.numbers
     if one.polarity == "was" and two.polarity == "is":
         ended = one.moods == two.moods or (one.called_off and one.moods < two.moods)
-        happened = two.past or (one.passing and not two.passing)  # what happened stays true
+        happened = two.past or (one.passing and not two.passing)  # past events stay true
         return ended and not happened and bool(one.words) and mine <= theirs
     if (one.moods, one.passing) != (two.moods, two.passing):
         return False
@@ -296,11 +298,11 @@ def _is_named_as_replaced(one: Wording, two: Wording) -> bool:
         return False
     if one.whose and two.whose and one.whose != two.whose:
         return False
-    left = theirs - one.instead
-    return bool((one.words | one.numbers) & left - one.names) or (left <= USE_VERBS and not two.past)
+    rest = theirs - one.instead
+    return bool((one.words | one.numbers) & rest - one.names) or (rest <= USE_VERBS and not two.past)
 
 
 def _correction_overlap(new: ParsedStatement, old: ParsedStatement) -> float:
-    """The share of a correction's words that the statement contains."""
+    """Return the share of a correction's words that an old statement contains."""
     one, two = new.wording, old.wording
     return len(one.words & two.words) / max(1, len(one.words))

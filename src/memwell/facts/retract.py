@@ -1,7 +1,7 @@
-"""Retract a source from the facts that rest on it, forget a session, and revert a plan.
+"""Remove a source from the evidence of facts, forget a session, and revert a plan.
 
-A fact rests on sources: steps of plans whose evidence is complete. When evidence is removed, a fact without a source is
-withdrawn and what it had ended is current again; a fact with other sources takes their wording.
+The sources of a fact are the plan steps that state it and whose evidence still exists. If the last source of a fact is removed,
+the fact is withdrawn, and the facts that it ended are current again. A fact with other sources takes the wording of one of them.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class FactSources:
         self._changed: set[str] = set()
 
     def complete(self, fact_id: str) -> list[FactSource]:
-        """The sources with all of their evidence, the most trusted and then the earliest first.
+        """Return the sources whose evidence is complete, most trusted first, then earliest first.
 
-        Evidence of other sources is deleted.
+        Evidence that belongs only to other sources is deleted.
         """
         rows = self._space.tx.rows("evidence_keys", fact_id=fact_id)
-        there = {(entry_id, start): plan_id for entry_id, start, plan_id in rows}
-        plans = sorted({plan_id for plan_id in there.values() if plan_id})
+        existing = {(entry_id, start): plan_id for entry_id, start, plan_id in rows}
+        plans = sorted({plan_id for plan_id in existing.values() if plan_id})
         sources = [one for plan_id in plans for one in self._sources_in(plan_id, fact_id)]
-        whole = [one for one in sources if _evidence_keys(one.step) <= there.keys()]
-        needed = {words for one in whole for words in _evidence_keys(one.step)}
-        for (entry_id, start), plan_id in there.items():
+        whole = [one for one in sources if _evidence_keys(one.step) <= existing.keys()]
+        needed = {key for one in whole for key in _evidence_keys(one.step)}
+        for (entry_id, start), plan_id in existing.items():
             if plan_id and (entry_id, start) not in needed:
                 self._space.tx.send("delete_evidence", fact_id=fact_id, entry_id=entry_id, first_char=start)
         return sorted(
@@ -67,18 +67,18 @@ class FactSources:
         )
 
     def current_source(self, fact_id: str, version: FactVersion) -> FactSource | None:
-        """The source whose wording a version has."""
+        """Return the source of the wording of a version; None if it has none."""
         sources = self._sources_in(version.plan_id, fact_id) if version.plan_id else []
         written = [one for one in sources if 0 < one.step.version <= version.version]
         return max(written, key=lambda one: one.step.version, default=None)
 
     def change(self, plan_id: str, number: int, step: Step) -> None:
-        """Replace a step of a plan. It is written by `flush`."""
+        """Replace a step of a plan. `flush` writes the change."""
         self._plan(plan_id).steps.steps[number] = step
         self._changed.add(plan_id)
 
     def flush(self) -> None:
-        """Write the plans that were changed."""
+        """Write the changed plans."""
         for plan_id in sorted(self._changed):
             self._space.tx.send("set_plan_steps", id=plan_id, steps=encode_steps(self._plan(plan_id).steps))
         self._changed.clear()
@@ -98,7 +98,7 @@ class FactSources:
 
 
 def _evidence_keys(step: Step) -> set[tuple[str, int]]:
-    return {(said.entry, said.start) for said in step.evidence}
+    return {(passage.entry, passage.start) for passage in step.evidence}
 
 
 # -- updating facts whose evidence was removed
@@ -112,7 +112,7 @@ class _Quote(NamedTuple):
 
 
 class Retraction:
-    """Brings facts in line with their remaining evidence. `imported`: facts that lost evidence they were imported with."""
+    """Updates facts after some of their evidence was removed. `imported`: facts that lost evidence from an import."""
 
     def __init__(self, space: Space, place: Place, imported: Collection[str] = ()) -> None:
         self._space, self._place, self._imported = space, place, imported
@@ -122,7 +122,7 @@ class Retraction:
         self.reopened: list[str] = []
 
     def update_facts(self, facts: Iterable[str]) -> None:
-        """Update each fact, the newest first, since it may have ended another."""
+        """Update each fact, newest first, because a newer fact may have ended an older one."""
         existing = [fact_id for fact_id in facts if self._space.entry(self._place, fact_id) is not None]
         for fact_id in sorted(existing, key=self._sort_key, reverse=True):
             located = self._space.entry(self._place, fact_id)
@@ -140,11 +140,11 @@ class Retraction:
         last = list_versions(self._space.tx, fact_id)[-1]
         complete = self._sources.complete(fact_id)
         if last.plan_id is None and fact_id not in self._imported:
-            return  # a person wrote it
+            return  # a person wrote the fact, so it needs no evidence
         quote = None if complete else self._quote(fact_id)
         source = self._sources.current_source(fact_id, last)
         is_source_text = source is not None and source.step.text == last.content
-        corrected = last.origin == "system" and last.version > 1 and not is_source_text  # by a person
+        corrected = last.origin == "system" and last.version > 1 and not is_source_text  # a person changed the text
         own = [one.step.own for one in complete if one.step.own]
         confidence = reduce(combine_confidence, own) if own else last.confidence
         if (complete or quote) and (corrected or source in complete):
@@ -172,9 +172,9 @@ class Retraction:
             plan_id=source.plan_id,
             occurred_at=max(one.said_at for one in step.evidence),
         )
-        over = self._ended_by(located.entry.id)
-        ended = [one for one in over if _valid_from(one) <= step.valid_from]
-        later = [one for one in over if _valid_from(one) > step.valid_from]
+        ended_facts = self._ended_by(located.entry.id)
+        ended = [one for one in ended_facts if _valid_from(one) <= step.valid_from]
+        later = [one for one in ended_facts if _valid_from(one) > step.valid_from]
         if later and last.kind == "fact":
             following = following._replace(kind="past", valid_to=_valid_from(later[0]), ended_by=later[0].id)
         entry = revise_fact(self._space, self._place, located, following, step.speaker)
@@ -189,7 +189,7 @@ class Retraction:
         self.reworded.append(entry.id)
 
     def _use_quote(self, located: Located, last: FactVersion, quote: _Quote) -> None:
-        """Give an imported fact the words of a remaining turn."""
+        """Give an imported fact the text of a remaining turn."""
         same, topic = lookup_keys(parse_statement(quote.text, last.subject), last.subject)
         since = quote.said_at if last.valid_to is None else min(quote.said_at, last.valid_to)
         following = last._replace(
@@ -205,7 +205,7 @@ class Retraction:
         self.reworded.append(located.entry.id)
 
     def _quote(self, fact_id: str) -> _Quote | None:
-        """The words of the most trusted turn that an imported fact rests on."""
+        """Return the words of the most trusted turn in the evidence of an imported fact."""
         found: list[_Quote] = []
         for row in self._space.tx.rows("evidence_of", fact_id=fact_id, now=self._space.now):
             _, start, stop, origin, said_at, _, _, content, role, name, _ = row
@@ -215,7 +215,7 @@ class Retraction:
         return max(found, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
 
     def _withdraw(self, located: Located, last: FactVersion) -> None:
-        """Retire a fact, and release what it had ended."""
+        """Retire a fact, and reopen the facts that it ended."""
         tx, entry = self._space.tx, located.entry
         upkeep.mark_changed(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
         self._space.touch(self._space.collection(self._place)[0], located.address_id)
@@ -223,43 +223,46 @@ class Retraction:
         self.release(entry.id, last)
 
     def release(self, fact_id: str, last: FactVersion) -> None:
-        """Reopen the facts that a fact has ended: until its own end, or until another one that began later."""
+        """Reopen the facts that a fact ended.
+
+        They last until that fact's own end, or until a later fact in the same list begins.
+        """
         after = Ending("past", last.valid_to, last.ended_by) if last.kind == "past" else NOT_ENDED
-        over = self._ended_by(fact_id)
-        for number, one in enumerate(over):
-            late = [other for other in over[number + 1 :] if other.late and _valid_from(other) > _valid_from(one)]
+        ended = self._ended_by(fact_id)
+        for number, one in enumerate(ended):
+            late = [other for other in ended[number + 1 :] if other.late and _valid_from(other) > _valid_from(one)]
             self._set_ending(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
 
     def _ended_by(self, fact_id: str) -> list[_EndedFact]:
-        """The facts that a fact has ended, by the time from which they were true."""
+        """Return the facts that a fact ended, sorted by the start of their validity."""
         tx = self._space.tx
         found = [(row[0], list_versions(tx, row[0])) for row in tx.rows("facts_ended_by", id=fact_id)]
         ended = [_EndedFact(one, versions[-1], versions[0].kind == "past") for one, versions in found]
         return sorted(ended, key=_valid_from)
 
-    def _set_ending(self, over: _EndedFact, ending: Ending) -> None:
-        located = self._space.entry(self._place, over.id)
+    def _set_ending(self, fact: _EndedFact, ending: Ending) -> None:
+        located = self._space.entry(self._place, fact.id)
         if located is not None:
             self.reopened.append(end_fact(self._space, self._place, located, ending).id)
 
 
 class _EndedFact(NamedTuple):
-    """A fact that another one has ended. `late`: it was over when it was first stated."""
+    """A fact that another fact ended. `late`: it was already past in its first version."""
 
     id: str
     row: FactVersion
     late: bool
 
 
-def _valid_from(over: _EndedFact) -> int:
-    return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
+def _valid_from(fact: _EndedFact) -> int:
+    return fact.row.occurred_at if fact.row.valid_from is None else fact.row.valid_from
 
 
 # -- operations
 
 
 class RetractionResult(NamedTuple):
-    """The facts that were withdrawn, and the number of others that lost evidence."""
+    """The withdrawn facts, and the number of other facts that lost evidence."""
 
     withdrawn: list[str]
     weakened: int
@@ -279,7 +282,7 @@ def revoke_source(
     imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
     retraction = Retraction(space, place, imported)
     retraction.update_facts(found)
-    # old words of imported facts are erased at once: no plan would lead to them when their source is erased
+    # erase old texts of imported facts now: without a plan, they would not be found when their source is erased
     for fact_id in imported.intersection(retraction.withdrawn):
         erase_fact(space.tx, fact_id, space.now)
     for fact_id in imported.intersection(retraction.reworded):
@@ -288,7 +291,7 @@ def revoke_source(
 
 
 def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | None) -> None:
-    """Mark the turns of a revoked session as consolidated, so that they give no facts later."""
+    """Mark the turns of a revoked session as consolidated, so that no facts are extracted from them later."""
     if address_id is not None:
         row = space.tx.row("distilled_address", id=address_id)
         if row is not None:
@@ -301,13 +304,13 @@ def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | N
 
 
 def release_fact(space: Space, place: Place, fact_id: str) -> None:
-    """Prepare the erasure of a fact: reopen what it had ended, and remove it from all plans."""
+    """Prepare the erasure of a fact: reopen the facts that it ended, and remove it from all plans."""
     Retraction(space, place).release(fact_id, list_versions(space.tx, fact_id)[-1])
     remove_from_plans(space.tx, space.collection(place)[0], fact_id)
 
 
 def forget_session(space: Space, place: Place, address_id: int) -> int:
-    """Erase the facts that rest on a session alone, and its wordings of other facts. Return the number of erased facts."""
+    """Erase facts whose only evidence is a session, and its wordings of other facts. Return the number of erased facts."""
     plans = {
         plan_id: decode_steps(steps).steps
         for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
@@ -330,9 +333,10 @@ def forget_session(space: Space, place: Place, address_id: int) -> int:
 
 
 def revert_plan(space: Space, place: Place, plan: Plan) -> int:
-    """Undo a plan; return how many facts changed. Facts with evidence from elsewhere stay.
+    """Undo a plan, and return the number of changed facts.
 
-    What it added is withdrawn, what it ended is current again, and what it confirmed has its old confidence.
+    The facts that it added are withdrawn unless they have other evidence, the facts that it ended are current again, and the
+    facts that it confirmed get their old confidence back.
     """
     if plan.state != "applied":
         raise Conflict(f"This plan is {plan.state}. Only an applied plan can be reverted.")
@@ -343,7 +347,7 @@ def revert_plan(space: Space, place: Place, plan: Plan) -> int:
     restored = 0
     for step in reversed(steps.steps):
         versions = list_versions(space.tx, step.id) if step.do == "merge" else []
-        if versions and versions[-1].plan_id is None:  # a person wrote it
+        if versions and versions[-1].plan_id is None:  # a person wrote the fact
             for one in step.targets:
                 restored += space.tx.run("set_confidence", id=one.id, version=one.version, confidence=one.confidence)
     ids = msgspec.json.encode(steps.notes).decode()
@@ -352,5 +356,5 @@ def revert_plan(space: Space, place: Place, plan: Plan) -> int:
     if not space.tx.run(
         "settle_plan", id=plan.id, seen="applied", state="reverted", steps=encode_steps(steps), **times
     ):
-        raise Conflict("This plan has just been reverted by somebody else.")
+        raise Conflict("Another request has just reverted this plan.")
     return len(retraction.withdrawn) + len(retraction.reworded) + len(retraction.reopened) + restored

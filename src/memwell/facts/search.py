@@ -1,4 +1,4 @@
-"""Search in the memory of a user or a flow, and the reason why an entry was not found."""
+"""Search the memory of a user or a flow, and explain why a search did not find an entry."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Include = Annotated[
     list[Literal["turns", "past"]],
     Meta(
         max_length=2,
-        description='`["turns"]` searches turns as well as facts and notes; `["past"]` also facts that were true once.',
+        description='`["turns"]` also searches turns, `["past"]` also facts that are no longer true.',
     ),
 ]
 MinTrust = Annotated[
     Origin,
     Meta(
-        description="Omit what rests on a less trusted origin: `system` (written by the application), `user`, `assistant`, "
-        "`tool` or `document`."
+        description="Omit hits from less trusted origins. From most to least trusted: `system` (written by the application), "
+        "`user`, `assistant`, `tool`, `document`."
     ),
 ]
-After = Annotated[datetime, Meta(description="Only what happened at this time or later (RFC 3339).")]
-Before = Annotated[datetime, Meta(description="Only what happened before this time (RFC 3339).")]
+After = Annotated[datetime, Meta(description="Return only entries that happened at this time or later (RFC 3339).")]
+Before = Annotated[datetime, Meta(description="Return only entries that happened before this time (RFC 3339).")]
 MinScore = Annotated[float, Meta(ge=0, le=1, description="Omit hits with a lower score; from 0 to 1.")]
-Explain = Annotated[bool, Meta(description="Show what each arm of the search contributed to the score of a hit.")]
+Explain = Annotated[bool, Meta(description="Show how much each arm of the search contributed to the score of a hit.")]
 RecipeName = Annotated[str, Meta(max_length=32, description="The weighting: `default`, `words` or `meaning`.")]
 
 _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8}
@@ -52,7 +52,7 @@ _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
 class Search(TimeTravelRequest, frozen=True, kw_only=True):
-    """A query and its conditions."""
+    """A query, and the conditions that hits must meet."""
 
     query: QueryText
     limit: Limit = 5
@@ -86,7 +86,7 @@ class Hit(Response, frozen=True, kw_only=True):
 
 
 class Hits(Response, frozen=True, kw_only=True):
-    """Hits, the best first, with the method and the time that the search took."""
+    """The hits, best first, the search method, and the duration of the search."""
 
     hits: list[Hit]
     method: str
@@ -104,8 +104,8 @@ class Hits(Response, frozen=True, kw_only=True):
 
 
 class WhyNot(Response, frozen=True, kw_only=True):
-    """The one gate that kept an entry out: `scope`, `retired`, `expired`, `time`, `filter`, `score` or `rank`; `found`
-    if none did."""
+    """The gate that excluded an entry: `scope`, `retired`, `expired`, `time`, `filter`, `score` or `rank`; `found` if the search
+    returns the entry."""
 
     id: str
     gate: str
@@ -122,7 +122,8 @@ class WhyNot(Response, frozen=True, kw_only=True):
     flow=Example({"query": "delivery area"}, (("flows.write", _FACT),)),
 )
 def search(call: Call, request: Search) -> Hits:
-    """Search the memory of a {owner}: facts and notes, and with `include` all turns. With a session, that session only."""
+    """Search the facts and notes of a {owner}, and with `include` also turns. With a `session`, search only that session and
+    facts about the whole {owner}."""
     return to_hits(call.engine.search(call.principal, _to_query(request)), explain=request.explain)
 
 
@@ -143,12 +144,12 @@ def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
     """Explain why a search did not find an entry."""
     gate = call.engine.why_not(call.principal, _to_query(request), request.id)
     if gate.gate == "scope" and call.principal.scope is not None:
-        raise NotFound("There is no such entry.")  # a scoped key must not learn that others have it
+        raise NotFound("There is no such entry.")  # a scoped key must not learn that the entry exists
     return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
 
 def to_hits(found: SearchResult, *, explain: bool, session: str | None = None) -> Hits:
-    """The response for the result of a search. `session` replaces the sessions of the hits."""
+    """Return the response for a search result. `session` replaces the sessions of the hits."""
     hits = [
         Hit(
             id=hit.entry.id,
@@ -172,7 +173,7 @@ def to_hits(found: SearchResult, *, explain: bool, session: str | None = None) -
 
 def _to_query(request: Search) -> Query:
     if len(set(request.include)) < len(request.include):
-        raise Invalid("`include` names something twice.", field="include")
+        raise Invalid("`include` has a duplicate: list each value once.", field="include")
     at = to_moments(request)
     return Query(
         text=query_text(request.query),
@@ -190,7 +191,7 @@ def _to_query(request: Search) -> Query:
 
 
 def _places(request: Search) -> list[Where]:
-    """The parts of an owner's memory that a search looks at."""
+    """Return the parts of an owner's memory to search."""
     owner, session = request.owner, request.session
     with_turns = "turns" in request.include
     kinds = fact_kinds(request.valid_at, past="past" in request.include)
@@ -204,7 +205,7 @@ def _places(request: Search) -> list[Where]:
 
 def query_text(query: str) -> str:
     if len(query) * 4 > MAX_QUERY and len(query.encode(errors="replace")) > MAX_QUERY:
-        raise TooLarge("`query` is larger than 64 KiB: ask something shorter.", field="query")
+        raise TooLarge("`query` is larger than 64 KiB: shorten it.", field="query")
     if not query.strip():
         raise Invalid("`query` is empty: give some words or a question.", field="query")
     return check_content(query, field="query")

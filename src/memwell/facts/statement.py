@@ -1,11 +1,11 @@
-"""Take a statement apart, so that two of them can be compared: its plain form with polarity and moods, and its topics.
+"""Parse statements so that they can be compared: the plain wording with polarity and moods, and the topics.
 
-Three parts: the tables of rules by which a statement is brought into a plain form; the wording that is parsed with them; and
-the topics, which are slots of `data/slots.txt` with values. A slot is something about a person that two statements can be
-compared by: home, age, allergy. "Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot with two values.
+The first part has the rules that rewrite a statement into a plain form. The second part parses the wording with these rules. The
+third part finds the topics: slots of `data/slots.txt` with their values. A slot is a property of a person by which statements
+can be compared, such as home, age or allergy. "Alice lives in Lisbon." and "Alice moved to Porto." fill one slot with two values.
 
-Each rule and slot has cues: its pattern is tried only on texts with one of these words, which most texts lack. Patterns
-are compiled when a cue of theirs is first seen.
+For speed, each rule and slot has cues: its pattern runs only on texts with one of these words. Patterns are compiled when they
+are first used.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ..text.word_sets import load_sections
 THESAURUS = load_sections(__package__, "thesaurus")
 MONTHS, WEEKDAYS = THESAURUS["months"], THESAURUS["weekdays"]
 NUMBERS = dict(line.split() for line in THESAURUS["numbers"])
-"""Without "one", which is mostly a pronoun."""
+"""The digits of number words. "One" is missing, because it is mostly a pronoun."""
 
 Polarity = Literal["is", "not", "was"]
-"""Affirmed, denied, or over: "no longer", "used to", "quit"."""
+"""`is`: affirmed; `not`: denied; `was`: no longer true ("no longer", "used to", "quit")."""
 Mood = Literal["if", "maybe", "will", "report", "without"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern, compiled when it is first needed, and what replaces what it finds."""
+    """A pattern and its replacement. The pattern is compiled when it is first used."""
 
     cues: frozenset[str]
     source: str
@@ -53,7 +53,7 @@ def rule(cues: str, pattern: str, plain: str = "") -> Rule:
 
 
 def cue_words(text: str) -> frozenset[str]:
-    """The words by which rules are chosen, and the person's sign."""
+    """Return the words by which rules are chosen; `@` for the person is one of them."""
     return frozenset(_WORDS.findall(text.lower()))
 
 
@@ -167,13 +167,13 @@ CHANGED = rule(
     "",
 ).cues
 CALLED_OFF = rule("cancel cancelled canceled called dropped gave given giving quit stopped sell sold rid", "").cues
-"""Words by which a plan is ended, not only a state."""
+"""Words that can end a plan, not only a state."""
 CHANGES = rule(
     "moved relocated emigrated left quit stopped started began joined switched changed became turned got broke split retired "
     "promoted resigned fired lost",
     "",
 ).cues
-"""Words for events that happened at the given time, and last."""
+"""Words for events whose effect lasts: "She moved this summer"."""
 _SEASONS = "summers?|winters?|spring|autumn|fall|holidays|season|semester|term"
 _WEEKLY = "|".join(f"{day}s" for day in WEEKDAYS)
 TEMPORARY = rule(
@@ -188,14 +188,14 @@ TEMPORARY = rule(
     r"(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
     rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
 )
-"""Words for a state besides another one, for a while, now and then, or at another time of life: it ends nothing."""
+"""Words for a state that is temporary, occasional, additional, or from another time of life. It does not end a fact."""
 AT_ONE_TIME = rule(
     "today tonight tomorrow this in during over weekend week on",
     r"\b(?:today|tonight|tomorrow"
     rf"|(?:this|at the|on the|over the) (?:morning|afternoon|evening|week|weekend|month|{_SEASONS})"
     rf"|(?:in|during|over) (?:the )?(?:week|month|{_SEASONS})|on \d{{4}}-\d\d-\d\d)\b",
 )
-"""A state that is said to be so at a time need not be so at others; what has changed then has changed."""
+"""Words for one time. A state at that time is temporary; a change at that time (`CHANGES`) is not."""
 YEARS = re.compile(
     r"\b(?:in|until|till|from|between|by|of|on|around|during|early|late|\d{1,2},|" + "|".join(MONTHS) + r") "
     r"((?:19|20)\d\d)\b(?: (?:to|and|until|till) ((?:19|20)\d\d)\b)?",
@@ -219,14 +219,14 @@ TAIL = re.compile(
     r"|, (?=(?:@(?:'s)?|they|she|he|it|their|his|her)[ '])|, by the way\b",
     re.IGNORECASE,
 )
-"""The beginning of a reason, a consequence, an objection or another sentence. Its denial does not deny the statement."""
+"""The beginning of a reason, a consequence, an objection or another sentence. A denial there does not deny the statement."""
 COMPARED = rule(
     "than over prefer prefers preferred",
     r"(?<= )(?:more |better |rather )?than\b|(?<=\w )over (?=\w+[.!]?$)"
     r"|(?<=prefers )([\w-]+) to (?=\w)|(?<=prefer )([\w-]+) to (?=\w)",
     r"\1\2" + "\n",
 )
-"""Words that stand before what something is compared with."""
+"""Words before the second part of a comparison: "than coffee"."""
 PAST_TENSE = re.compile(
     r"@ (?:has (?:been )?|have (?:been )?)?(?!(?:married|divorced|based|named|called|retired|engaged)\b)(?:\w+ed|"
     + "|".join(THESAURUS["past"])
@@ -241,47 +241,47 @@ RECEIVING_END = re.compile(
 
 # -- parsing a statement
 #
-# The person that a fact is about is written `@`: "Alice lives in Lisbon." about Alice and `Alice said: "I live in Lisbon."` are
-# both "@ lives in Lisbon". Words of denial are removed and kept as polarity, so that "is no longer vegetarian"
-# can be compared with "is vegetarian". English only: in other languages the words are compared as they are.
+# `@` stands for the person that a fact is about: "Alice lives in Lisbon." about Alice and `Alice said: "I live in Lisbon."` both
+# become "@ lives in Lisbon". Words of denial are removed and kept as polarity, so that "is no longer vegetarian"
+# can be compared with "is vegetarian". The rules are for English. In other languages the words are compared unchanged.
 
 
 class Wording(NamedTuple):
-    """The parts of a statement. Two statements are the same only if all but the order of their words agrees."""
+    """The parts of a statement. Two statements are the same only if these parts agree; the order of words does not matter."""
 
     plain: str
-    """The statement in the affirmative about `@`, without asides."""
+    """The affirmative statement about `@`, without asides."""
     words: frozenset[str]
-    """Stems of its content words; what is compared against ("than coffee") is marked."""
+    """Stems of the content words. Words after "than" have the prefix `>`."""
     numbers: frozenset[str]
     """Numbers, months and weekdays."""
     names: frozenset[str]
-    """Stems of words for particular people and places: what is written as a name, and somebody's relatives."""
+    """Stems of capitalised words and of words for relatives."""
     polarity: Polarity
     moods: frozenset[Mood]
-    """Ways in which it is not simply so: hypothetical, possible, intended, only reported, or so without something."""
+    """The ways in which the statement is not plain: hypothetical, possible, intended, reported, or with "without"."""
     past: bool
-    """It tells what happened rather than what is."""
+    """The statement is about an event, not a state."""
     suffered: bool
-    """The person is at the receiving end: "Tom called @"."""
+    """The person is the object: "Tom called @"."""
     tail: frozenset[str]
-    """Stems of what is only added to it: "…, so long shifts are fine". They are not among its words."""
+    """Stems of an added remark: "…, so long shifts are fine". They are not in `words`."""
     changed: bool
-    """It says itself that something is new: "now", "moved", "switched to"."""
+    """The statement says that something is new: "now", "moved", "switched to"."""
     instead: frozenset[str]
-    """Stems of what it says it replaces: "not June 14", "instead of Greece"."""
+    """Stems of the words that the statement replaces: "not June 14", "instead of Greece"."""
     called_off: bool = False
-    """It ends a plan too: "cancelled"."""
+    """The statement can end a plan: "cancelled"."""
     passing: bool = False
-    """It is said to be so besides something else, or for a time: "also", "today", "in the summer"."""
+    """The statement is additional or temporary: "also", "today", "in the summer"."""
     year: int | None = None
-    """The latest year that it tells of. What is so since then is not told of that year."""
+    """The latest year in the statement; None for "since 2019", because that state continues."""
     whose: str = ""
-    """Its grammatical subject: `@`, or the word for somebody or something of theirs."""
+    """The grammatical subject: `@`, or someone or something of theirs ("@'s sister")."""
 
 
 MAX_STATEMENT = 1_000
-"""A longer text is not one statement: it is compared by all of its words."""
+"""Maximum length of a statement. A longer text is not parsed, but compared by all of its words."""
 
 
 def parse_wording(text: str, subject: str | None) -> Wording:
@@ -294,7 +294,7 @@ def parse_wording(text: str, subject: str | None) -> Wording:
     at_a_time = CHANGES.isdisjoint(words) and AT_ONE_TIME.finds(text, words)
     passing, year = bool(at_a_time or TEMPORARY.finds(text, words)), _find_year(text, words)
     head, _, tail = TAIL.sub("\n", text, count=1).partition("\n")
-    if "@" in head and stems(head):  # "Lately, she …" adds nothing: the person must have been named
+    if "@" in head and stems(head):  # "Lately" in "Lately, she …" is not a statement
         text = head
     else:
         tail = ""
@@ -327,7 +327,7 @@ def parse_wording(text: str, subject: str | None) -> Wording:
 
 
 def mark_person(text: str, subject: str | None) -> str:
-    """The text with the person written `@`, without contractions, quotation and "she said that"."""
+    """Replace the person by `@`; remove contractions, quotation marks and phrases such as "she said that"."""
     text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"').replace("\n", " ").strip()
     lowered, person = text.lower(), subject_person(subject) if subject else ""
     names = {name for name in (person, *person.split()[:1]) if len(name) > 1}
@@ -347,7 +347,7 @@ def squeeze(text: str) -> str:
 
 
 def subject_person(subject: str) -> str:
-    """The person of a subject: "Quinn's brother" is filed under Quinn."""
+    """Return the person of a subject: `quinn` for "Quinn's brother"."""
     match = _POSSESSIVE.match(subject) if "'" in subject or "\u2019" in subject else None
     return (match[1] if match else subject).strip().lower()
 
@@ -360,7 +360,7 @@ def _find_year(text: str, words: frozenset[str]) -> int | None:
 
 
 def _split_polarity(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
-    """The polarity of a statement, and the statement without the words that give it."""
+    """Return the polarity of a statement, and the statement without the words of denial."""
     for polarity, rule in POLARITIES:
         changed = rule.apply(text, words)
         if changed != text:
@@ -376,7 +376,7 @@ def _content_words(plain: str, words: frozenset[str]) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """The content words of a part of a plain statement, each by the stem that stands for its meaning."""
+    """Return the stems of the content words of a text. Synonyms have the same stem."""
     text = _MAY.sub(" ", text.replace("@'s", " "))
     if _DIGIT.search(text):
         text = _ORDINAL.sub("", _DATE.sub(_spell_date, text))
@@ -385,7 +385,7 @@ def stems(text: str) -> list[str]:
 
 
 def _spell_date(match: re.Match[str]) -> str:
-    """A date in the words that people use: 2025-06-03 is "3 June 2025"."""
+    """Spell a date in words: 2025-06-03 becomes "3 June 2025"."""
     month = int(match[2])
     return f"{int(match[3])} {MONTHS[month - 1].title()} {match[1]}" if 0 < month <= 12 else match[0]
 
@@ -408,10 +408,10 @@ _OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")
 _LOOSE = re.compile(r" ([,.;!?])")
 _CAPITALS = re.compile(r"(?<=[\w,@'] )[A-Z][\w'-]*")
-"""Capitalised words behind the first one."""
+"""Capitalised words after the first word."""
 _DIGIT = re.compile(r"\d")
 _MAY = re.compile(r"(?<!\d )\bmay\b(?! \d)")
-"""The verb, not the month."""
+"""The verb "may", not the month."""
 _DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PHONE = re.compile(r"(?<![\w-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}\b")
@@ -421,7 +421,7 @@ _PHONE = re.compile(r"(?<![\w-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}\b")
 
 
 Fills = Literal["one", "if_changed", "many"]
-"""The number of values that a slot has at a time: one, one where the statement speaks of a change, or any."""
+"""The number of values that a slot holds at a time: one, one if the statement is about a change, or any number."""
 
 _LISTS = {
     "PROFESSIONS": THESAURUS["professions"],
@@ -435,18 +435,18 @@ _LISTS = {
 
 
 class Slot(NamedTuple):
-    """A way to say something."""
+    """A wording that fills a slot. Several wordings can have the same name."""
 
     name: str
     fills: Fills
     pattern: str
     value: str
-    """The value, where it is not in the words that match."""
+    """The value, if the matching words do not contain it."""
 
 
 @cache
 def _load_slots() -> tuple[list[Slot], dict[str, list[int]]]:
-    """All slots, and the numbers of those that each cue belongs to."""
+    """Return all slots, and the indexes of the slots for each cue."""
     sections = load_sections(__package__, "slots")
     slots: list[Slot] = []
     for row in sections["SLOTS"]:
@@ -475,7 +475,7 @@ def _load_parts() -> dict[str, str]:
 
 
 def _expand(pattern: str) -> str:
-    """A pattern with its parts written out. The space before END is for the eye."""
+    """Replace the names of parts in a pattern. The space before END is only there for readability."""
     parts = _load_parts()
     names = "|".join(sorted(parts, key=len, reverse=True))
     found = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
@@ -489,7 +489,7 @@ _COUNTRIES = frozenset(stems(" ".join(THESAURUS["countries"])))
 _ONE_EACH = frozenset(stems(" ".join(THESAURUS["one_each"])))
 _NAME = re.compile(r"(?<![\w'-])[A-Z]\w+")
 _VALUES = ("value", "firm", "known")
-"""Groups that hold a value; there are several because a pattern cannot have one twice."""
+"""Names of groups that hold a value. There are several, because a pattern cannot use a group name twice."""
 _CLOCK = re.compile(r"^\d{1,2}(?::\d\d)?\W*(?:[ap]\.?m\.?|o'clock)?\W*$|^noon|^midnight", re.IGNORECASE)
 
 
@@ -497,19 +497,19 @@ class Topic(NamedTuple):
     """A slot and the value that a statement gives it."""
 
     name: str
-    """The name of the slot: "home". It holds nothing of what was said."""
+    """The name of the slot: "home". It never contains words of the statement."""
     slot: str
-    """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
+    """The slot with the other person and the choice: "home", "sister/employer", "favourite:band"."""
     whose: frozenset[str]
-    """The words for another person that it is about: "sister Ana"."""
+    """The words for the other person that the value belongs to: "sister Ana"."""
     named: frozenset[str]
-    """The names among these words."""
+    """The names in `whose`."""
     which: frozenset[str]
     value: frozenset[str]
     polarity: Polarity
     fills: Fills
     span: tuple[int, int]
-    """The characters of the plain statement that say it."""
+    """The span of the matching words in the plain statement."""
 
     @property
     def kin(self) -> frozenset[str]:
@@ -525,14 +525,14 @@ class Topic(NamedTuple):
 class ParsedStatement(NamedTuple):
     wording: Wording
     key: str
-    """Shared by statements of the same words: without order, inflection and fillers."""
+    """Equal for statements with the same words. Order, inflection and fillers do not matter."""
     topics: tuple[Topic, ...]
     rest: frozenset[str]
     """The content words outside the topics."""
 
     @property
     def topic(self) -> Topic | None:
-        """The slot that it fills such that nothing else can fill it at the same time."""
+        """The first topic whose slot holds one value at a time."""
         return next((found for found in self.topics if found.fills != "many"), None)
 
 
@@ -554,15 +554,15 @@ def parse_statement(text: str, subject: str | None) -> ParsedStatement:
 
 
 def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
-    """The keys by which a statement is found again: of its words, and of its topic, if it has one."""
+    """Return the keys to look up a statement: one for its words, and one for its topic if it has one."""
     about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
     return f"{(subject or '').casefold()}\x1f{found.key}", about
 
 
 def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
     groups = match.groupdict()
-    said = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")
-    value = frozenset(stems(f"{said} {groups.get('whom') or ''}"))
+    words = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")
+    value = frozenset(stems(f"{words} {groups.get('whom') or ''}"))
     if not value:
         return None
     name, which = slot.name, frozenset(stems(groups.get("which") or ""))
@@ -570,8 +570,8 @@ def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | 
         name = "hour" if _CLOCK.match(groups.get("value") or "") else "day"
     who = (groups.get("who") or "").replace("@'s", " ").replace("@", " ")
     whose = frozenset(stems(who))
-    then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
-    over = wording.polarity == "is" and (then or groups.get("ended"))
+    is_past = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
+    is_over = wording.polarity == "is" and (is_past or groups.get("ended"))
     return Topic(
         name=name,
         slot="/".join([*sorted(whose), name]) + "".join(f":{word}" for word in sorted(which)),
@@ -579,14 +579,14 @@ def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | 
         named=frozenset(stems(" ".join(_NAME.findall(who)))),
         which=which,
         value=value,
-        polarity="was" if over else wording.polarity,
+        polarity="was" if is_over else wording.polarity,
         fills="one" if slot.fills == "if_changed" and wording.changed else slot.fills,
         span=(match.start(), match.end() if groups.get("how") is None else match.start("how")),
     )
 
 
 def _words_outside(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
-    """The content words that are part of no topic."""
+    """Return the content words outside all topics."""
     if not topics:
         return wording.words
     left, at = [], 0

@@ -1,4 +1,4 @@
-"""The extractor: candidates from turns by rules, the same for the same turns. See README.md for the stages."""
+"""Extract candidates from turns by rules. The same turns always give the same result. See README.md for the stages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .phrase import (
 )
 
 MAX_REMEMBERED = 24
-"""Statements back that a correction may reach."""
+"""Number of earlier statements that a correction may refer to."""
 
 
 def extract(turns: Sequence[Turn]) -> list[Candidate]:
@@ -42,26 +42,26 @@ def extract(turns: Sequence[Turn]) -> list[Candidate]:
 
 
 def extract_with_reasons(turns: Sequence[Turn]) -> Extraction:
-    """The candidates of some turns in their order, and the sentences that were dropped, each with its reason."""
+    """Return the candidates of turns in their order, and the dropped sentences with reasons."""
     conversation = _Conversation(turns)
     candidates = [candidate for turn in turns for candidate in conversation.read(turn)]
     return Extraction(candidates, dropped=conversation.dropped)
 
 
 class _Conversation:
-    """The speakers, and what has been said so far."""
+    """The speakers and the earlier statements of a conversation."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.dropped: list[DroppedSentence] = []
         self._people = list(dict.fromkeys(turn.speaker for turn in turns if turn.role not in NOT_PEOPLE))
-        self._names = {called for name in self._people for called in _forms_of_address(name)}
+        self._names = {form for name in self._people for form in _forms_of_address(name)}
         self._alone = len(self._people) < 2
         self._seen: set[str] = set()
         self._before: deque[EarlierStatement] = deque(maxlen=MAX_REMEMBERED)
         self._last: ParsedTurn | None = None
 
     def read(self, turn: Turn) -> Iterable[Candidate]:
-        """The candidates of a turn, each text once."""
+        """Return the candidates of a turn without duplicates."""
         if turn.role == "system":
             self.dropped.append(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN))
             return ()
@@ -80,17 +80,17 @@ class _Conversation:
     def _extract(self, parsed: ParsedTurn) -> Iterator[Candidate]:
         match parsed.turn.role:
             case "tool":
-                found, reason = list(extract_from_tool(parsed)), Drop.NOT_A_STATEMENT
-                yield from found
+                candidates, reason = list(extract_from_tool(parsed)), Drop.NOT_A_STATEMENT
+                yield from candidates
             case "assistant":
                 listener = self._people[0] if len(self._people) == 1 else "the user"
-                found, reason = list(extract_from_assistant(parsed, listener)), Drop.NOT_AN_ACTION
-                yield from found
+                candidates, reason = list(extract_from_assistant(parsed, listener)), Drop.NOT_AN_ACTION
+                yield from candidates
                 yield from filter(None, [extract_named_items(parsed, self._last if self._alone else None)])
             case _:
                 yield from self._extract_from_person(parsed)
                 return
-        used = {candidate.sources[0].start for candidate in found}
+        used = {candidate.sources[0].start for candidate in candidates}
         self.dropped += [to_dropped(parsed.turn, one, reason) for one in parsed.statements if one.start not in used]
 
     def _extract_from_person(self, parsed: ParsedTurn) -> Iterator[Candidate]:
@@ -128,7 +128,7 @@ class _Conversation:
         at = Source(turn.id, statement.start, statement.end)
         if not statement.english:
             return None
-        if self._alone and is_instruction(statement.text):  # between people it is no instruction to the agent
+        if self._alone and is_instruction(statement.text):  # between people, it is not for the agent
             phrase = Phrase(render_instruction(statement.text, turn.speaker))
             return _to_candidate(turn, phrase, "instruction", (at,), statement.text)
         earlier_in_turn = (EarlierStatement(turn, parsed.statements[m]) for m in range(n - 1, -1, -1))
@@ -165,7 +165,7 @@ def _to_candidate(turn: Turn, phrase: Phrase, kind: Kind, sources: tuple[Source,
 
 
 def _forms_of_address(name: str) -> Iterator[str]:
-    """The full name, the first name, and its beginnings."""
+    """Yield the full name, and the beginnings of the first name: "Mel" for Melanie."""
     first = (name.lower().split() or [""])[0]
     yield name.lower()
     yield from (first[:length] for length in range(3, len(first) + 1))
@@ -177,12 +177,12 @@ def _whole_turn(turn: Turn) -> Source:
 
 # -- assistants and tools
 #
-# Kept is what an assistant did, promised or listed, and what a tool states. What an assistant says about a user is never a fact:
-# it comes from the user, or from memory.
+# Statements of an assistant are kept if it did, promised or listed something, and statements of a tool if they are plain
+# sentences. An assistant's statement about a user never becomes a fact, because it only repeats the user or recalled memory.
 
 
 MAX_TOOL_STATEMENTS = 16
-"""A tool that states more was reading something out."""
+"""Maximum number of statements of a tool turn. A tool with more only prints a document."""
 _ACTS = (
     "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
     "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
@@ -215,14 +215,14 @@ _MAX_LENGTH = 240
 _SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
 MIN_ITEMS = 3
 MIN_NAME_SHARE = 0.6
-"""Share of a list that must be names."""
+"""Minimum share of list items that are names."""
 MAX_ITEMS = 12
 HEAD_WORDS = 9
 ASKED_WORDS = 30
 
 
 def extract_from_assistant(parsed: ParsedTurn, person: str) -> Iterator[Candidate]:
-    """Candidates for what an assistant says that it has done or will do."""
+    """Yield candidates for actions that an assistant has done or promised."""
     for statement in parsed.statements:
         if statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text)):
             dated = resolve_dates(statement.text.strip().rstrip(".!"), parsed.turn.day)
@@ -231,7 +231,7 @@ def extract_from_assistant(parsed: ParsedTurn, person: str) -> Iterator[Candidat
 
 
 def _is_done(text: str) -> bool:
-    """Return True if a sentence says what was done, and to what, unlike "Booked!" and "Moved to Friday"."""
+    """Return True if a sentence names an action and its object, unlike "Booked!" and "Moved to Friday"."""
     done = _DONE.match(text)
     if done is None:
         return False
@@ -239,26 +239,35 @@ def _is_done(text: str) -> bool:
     return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
 
 
-def extract_named_items(parsed: ParsedTurn, asked: ParsedTurn | None) -> Candidate | None:
-    """A candidate for the names that an assistant listed when asked: people ask for "the one that you recommended" later."""
+def extract_named_items(parsed: ParsedTurn, previous: ParsedTurn | None) -> Candidate | None:
+    """Return a candidate for the names in a list that answers a question.
+
+    People refer to such lists later: "the hostel that you recommended".
+    """
     items = list(_ITEM.finditer(parsed.turn.text))
     heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _item_head(item[1]))]
-    if asked is None or not asked.question or len(heads) < max(MIN_ITEMS, MIN_NAME_SHARE * min(len(items), MAX_ITEMS)):
+    if (
+        previous is None
+        or not previous.question
+        or len(heads) < max(MIN_ITEMS, MIN_NAME_SHARE * min(len(items), MAX_ITEMS))
+    ):
         return None
-    wish = " ".join(asked.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
-    text = f'Asked "{strip_quotation_marks(wish)}?", {inside_sentence(parsed.turn.speaker)} named {", ".join(heads)}.'
+    question = " ".join(previous.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
+    text = (
+        f'Asked "{strip_quotation_marks(question)}?", {inside_sentence(parsed.turn.speaker)} named {", ".join(heads)}.'
+    )
     source = Source(parsed.turn.id, items[0].start(), items[-1].end())
     return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", parsed.turn.role))
 
 
 def _item_head(item: str) -> str:
-    """The name of a list item: what stands before its colon or dash, or its first words."""
+    """Return the part of a list item before its colon or dash, or else its first words."""
     head = _HEAD.match(item)
     return strip_quotation_marks(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
 
 
 def _is_name(head: str) -> bool:
-    """Return True for `The Bulldog Hostel`, not for `Drink enough water`."""
+    """Return True if all content words are capitalised: `The Bulldog Hostel`, but not `Drink enough water`."""
     first, *rest = head.split() or [""]
     if not first[:1].isupper():
         return False
@@ -267,7 +276,7 @@ def _is_name(head: str) -> bool:
 
 
 def extract_from_tool(parsed: ParsedTurn) -> Iterator[Candidate]:
-    """Candidates for what a tool states in plain words."""
+    """Yield candidates for plain statements of a tool."""
     plain = [one for one in parsed.statements if _is_plain_statement(one)]
     for statement in plain if len(plain) <= MAX_TOOL_STATEMENTS else ():
         yield _to_report(parsed, statement, resolve_dates(statement.text.rstrip("."), parsed.turn.day).text, 0.2)

@@ -1,7 +1,7 @@
-"""Statements that need an earlier one: corrections ("Sorry, three.") and short answers ("How many dogs?" - "Two.").
+"""Handle sentences that depend on an earlier one: corrections ("Sorry, three.") and short answers ("How many dogs?" - "Two.").
 
-A correction that only says the right value replaces what is of its sort in the statement before: a number a number, a month a
-month. Instructions to the agent ("Always answer in French") are recognised here too.
+A correction that consists of a value replaces the value of the same sort in an earlier statement: a number replaces a number, a
+month a month. This module also recognises instructions to the agent ("Always answer in French").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .phrase import (
 )
 
 MAX_AMENDMENT = 80
-"""Characters of a sentence that says only the right value."""
+"""Maximum length of a correction that consists of a value."""
 _MARK = r"actually|no|nope|sorry|correction|wait|oops|my mistake|my bad|i meant?(?: to say)?|make (?:that|it)|rather"
 _RETRACTION = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
 _AMENDMENT = re.compile(
@@ -55,7 +55,7 @@ _WORD = re.compile(r"\w+")
 
 
 def amend(earlier: str, new: str, explicit: bool) -> str | None:
-    """An earlier statement with the right value; None if it is unclear what it replaces."""
+    """Return an earlier statement with the corrected value; None if it is unclear which value to replace."""
     for sort, pattern in _PATTERNS.items():
         right = pattern.search(f" {new}")
         if right and (explicit or sort != "name"):
@@ -64,7 +64,7 @@ def amend(earlier: str, new: str, explicit: bool) -> str | None:
 
 
 def _replace_value(earlier: str, pattern: re.Pattern[str], right: str, named: set[str]) -> str | None:
-    """Replace the one value of its sort; with a noun ("three kids"), the one beside that noun."""
+    """Replace the only value that matches `pattern`; if `named` has nouns ("three kids"), the value beside a noun."""
     if not named <= _words(earlier):
         return None
     wrong = []
@@ -111,7 +111,7 @@ _LEAD = re.compile(r"\W*(?:(?:actually|no|nope|sorry|correction|wait|oops|my mis
 
 
 MAX_OWN_STATEMENTS = 3
-"""Statements of the same speaker back that such a sentence may reach."""
+"""Number of earlier statements of the same speaker that a correction may refer to."""
 MAX_STATEMENTS = 24
 
 
@@ -134,19 +134,19 @@ def is_instruction(text: str) -> bool:
 
 
 def render_instruction(text: str, name: str) -> str:
-    said = strip_quotation_marks(text)
-    return f'{name} wants: "{said[:1].upper()}{said[1:].rstrip("!. ")}."'
+    words = strip_quotation_marks(text)
+    return f'{name} wants: "{words[:1].upper()}{words[1:].rstrip("!. ")}."'
 
 
 def is_correction(sentence: str) -> bool:
-    """Return True if a sentence says that something was wrong."""
+    """Return True if a sentence corrects an earlier one."""
     if _CORRECTION_LEAD.match(sentence) is None:
         return False
     return "meant" in sentence or _NOT_BUT.fullmatch(_LEAD.sub("", sentence, count=1)) is not None
 
 
 def find_amended(sentence: str, turn: Turn, before: Iterable[EarlierStatement]) -> Correction | None:
-    """The statement of the same speaker that "Sorry, three" corrects. `before`: newest first."""
+    """Correct an earlier statement of the same speaker by a value: "Sorry, three". `before`: newest first."""
     amends = _AMENDMENT.fullmatch(sentence.replace("’", "'")) if len(sentence) <= MAX_AMENDMENT else None
     if amends is None:
         return None
@@ -157,7 +157,7 @@ def find_amended(sentence: str, turn: Turn, before: Iterable[EarlierStatement]) 
 
 
 def find_corrected(sentence: str, before: Iterable[EarlierStatement]) -> Correction | None:
-    """The statement that "Lisbon, not Porto" corrects, with the right words. `before`: newest first."""
+    """Correct an earlier statement by "Lisbon, not Porto". `before`: newest first."""
     match = _NOT_BUT.fullmatch(_LEAD.sub("", sentence.replace("’", "'"), count=1))
     if match is None:
         return None
@@ -200,49 +200,47 @@ _PLACED = re.compile(
 _AUXILIARIES = {"did": "did", "are": "is", "were": "was", "have": "has", "can": "can", "will": "will"}
 
 
-def is_answer(question: str, said: str, alone: bool) -> bool:
-    """Return True for a short answer that tells something. Between people, a mere yes or no tells too little."""
-    if not question or len(question.split()) > MAX_QUESTION_WORDS or not 0 < len(said.split()) <= MAX_ANSWER_WORDS:
+def is_answer(question: str, answer: str, alone: bool) -> bool:
+    """Return True for a short informative answer. Between people, "yes" or "no" alone is not informative enough."""
+    if not question or len(question.split()) > MAX_QUESTION_WORDS or not 0 < len(answer.split()) <= MAX_ANSWER_WORDS:
         return False
-    if _NO_LONGER.match(said):
+    if _NO_LONGER.match(answer):
         return True
-    if _YES.fullmatch(said) or _NO.fullmatch(said):
+    if _YES.fullmatch(answer) or _NO.fullmatch(answer):
         return alone and _YES_NO.search(question) is not None
-    return _REACTION.match(said) is None
+    return _REACTION.match(answer) is None
 
 
 def phrase_answer(question: str, answer: str, who: Speaker) -> str:
-    """A statement made of a question and its short answer; both are quoted where no rule fits."""
-    asked = question.strip().rstrip("?!. ").replace("’", "'")
-    asked = re.sub(r"^(?:so|and|but|well|oh|wow|hey)[,\s]+", "", asked, flags=re.IGNORECASE)
-    said = answer.strip().rstrip(".!")
-    return (
-        _to_statement(asked, said, who)
-        or f'Asked "{strip_quotation_marks(asked)}?", {inside_sentence(who.name)} said: "{strip_quotation_marks(said)}."'
-    )
+    """Combine a question and its short answer into a statement. If no rule matches, quote both."""
+    question = question.strip().rstrip("?!. ").replace("’", "'")
+    question = re.sub(r"^(?:so|and|but|well|oh|wow|hey)[,\s]+", "", question, flags=re.IGNORECASE)
+    answer = answer.strip().rstrip(".!")
+    statement = _to_statement(question, answer, who)
+    if statement:
+        return statement
+    return f'Asked "{strip_quotation_marks(question)}?", {inside_sentence(who.name)} said: "{strip_quotation_marks(answer)}."'
 
 
-def _to_statement(asked: str, said: str, who: Speaker) -> str | None:
-    if match := _YES_NO.fullmatch(asked):
-        return _phrase_yes_no(match[1].lower(), match[2], said, who)
-    if match := _HOW_MANY.fullmatch(asked):
-        return _phrase_count(who, match[2].lower(), match[3], f"{_uncapitalize(said)} {match[1]}")
-    if (match := _COUNTED.fullmatch(asked)) and "you" not in asked.lower().split():
-        return f"{said} {match[1]}."
-    if match := _YOUR.fullmatch(asked):
-        thing = match[1].partition(" ")[2]
-        return (
-            f"{possessive(who.name)} {_to_speaker(thing, who)} {'are' if re.search(r' are ', asked) else 'is'} {said}."
-        )
-    if match := _WHERE.fullmatch(asked):
-        return _phrase_place(match, said, who)
+def _to_statement(question: str, answer: str, who: Speaker) -> str | None:
+    if match := _YES_NO.fullmatch(question):
+        return _phrase_yes_no(match[1].lower(), match[2], answer, who)
+    if match := _HOW_MANY.fullmatch(question):
+        return _phrase_count(who, match[2].lower(), match[3], f"{_uncapitalize(answer)} {match[1]}")
+    if (match := _COUNTED.fullmatch(question)) and "you" not in question.lower().split():
+        return f"{answer} {match[1]}."
+    if match := _YOUR.fullmatch(question):
+        thing, verb = match[1].partition(" ")[2], "are" if " are " in question else "is"
+        return f"{possessive(who.name)} {_to_speaker(thing, who)} {verb} {answer}."
+    if match := _WHERE.fullmatch(question):
+        return _phrase_place(match, answer, who)
     return None
 
 
-def _phrase_yes_no(auxiliary: str, rest: str, said: str, who: Speaker) -> str | None:
-    if _NO_LONGER.fullmatch(said) and auxiliary in ("do", "are", "can"):
-        said, rest = "no", f"{rest} anymore"
-    yes, no = _YES.fullmatch(said), _NO.fullmatch(said)
+def _phrase_yes_no(auxiliary: str, rest: str, answer: str, who: Speaker) -> str | None:
+    if _NO_LONGER.fullmatch(answer) and auxiliary in ("do", "are", "can"):
+        answer, rest = "no", f"{rest} anymore"
+    yes, no = _YES.fullmatch(answer), _NO.fullmatch(answer)
     if not (yes or no) or " or " in rest or auxiliary == "would":
         return None
     rest = _to_speaker(re.sub(r"^(?:ever|also|still|already|guys) ", "", rest) if no else rest, who)
@@ -256,36 +254,36 @@ def _phrase_yes_no(auxiliary: str, rest: str, said: str, who: Speaker) -> str | 
     return None if auxiliary == "did" else f"{who.name} {_AUXILIARIES[auxiliary]} {rest}."
 
 
-def _phrase_count(who: Speaker, auxiliary: str, rest: str, what: str) -> str | None:
-    """`Caroline has two dogs`, for "How many dogs do you have?"."""
+def _phrase_count(who: Speaker, auxiliary: str, rest: str, amount: str) -> str | None:
+    """Return `Caroline has two dogs` for "How many dogs do you have?" and the amount "two dogs"."""
     verb, _, more = rest.partition(" ")
     if auxiliary == "do":
-        return f"{who.name} {third_person_verb(verb)} {what} {_to_speaker(more, who)}".rstrip() + "."
+        return f"{who.name} {third_person_verb(verb)} {amount} {_to_speaker(more, who)}".rstrip() + "."
     if auxiliary in ("are", "will", "can"):
-        return f"{who.name} {_AUXILIARIES[auxiliary]} {verb} {what} {_to_speaker(more, who)}".rstrip() + "."
+        return f"{who.name} {_AUXILIARIES[auxiliary]} {verb} {amount} {_to_speaker(more, who)}".rstrip() + "."
     return None
 
 
-def _phrase_place(match: re.Match[str], said: str, who: Speaker) -> str | None:
-    """`Caroline lives in Lisbon`, of where she lives. "What did you …" needs a verb in the past, which no rule here makes."""
+def _phrase_place(match: re.Match[str], answer: str, who: Speaker) -> str | None:
+    """Return `Caroline lives in Lisbon` for "Where do you live?". "Did" is not supported, because it needs a past tense."""
     verb, _, more = match[3].partition(" ")
     if match[2].lower() != "do" or verb in IRREGULAR_PAST or (more and match[1].lower() not in ("where", "when")):
         return None
     if verb == "do" or verb in ("think", "mean", "say"):
         return None
     if match[1].lower() in ("what", "who", "which"):
-        place = said
-    elif _PLACED.match(said):
-        place = _uncapitalize(said)
+        place = answer
+    elif _PLACED.match(answer):
+        place = _uncapitalize(answer)
     elif match[1].lower() == "where":
-        place = f"in {said}"
+        place = f"in {answer}"
     else:
         return None
     return " ".join(filter(None, (who.name, third_person_verb(verb), _to_speaker(more, who), place))) + "."
 
 
 def _to_speaker(words: str, who: Speaker) -> str:
-    """The words of a question about "you", in a statement about the person asked."""
+    """Rewrite words of a question to "you" for a statement about the person who answers."""
     words = re.sub(r"\b(your|yours)\b", "their", words)
     words = re.sub(r"\byou\b", "they", words)
     return third_person(words, Speaker(who.addressee or "the other", None)) if who.addressee else words

@@ -1,9 +1,9 @@
-"""Decide which sentences of a turn are kept: the one place to look when a sentence did not become a fact.
+"""Decide which sentences of a turn are kept. Look here first if a sentence did not become a fact.
 
-1. passages.py blanks what the speaker does not state: quotations, code, recalled memory.
-2. `sentence_drop` drops questions, greetings, headings, hypotheticals and sarcasm.
-3. `statement_drop` drops statements from which nothing can be learnt alone: small talk, advice, proposals, links.
-4. `select_groups` keeps what is surely a fact, and as many of the others as the score of the turn allows.
+1. passages.py blanks text that the speaker does not state: quotations, code, recalled memory.
+2. `sentence_drop` drops questions, greetings, headings and hypotheticals; `drop_sarcasm` drops sarcasm.
+3. `statement_drop` drops statements without information: small talk, advice, proposals, links.
+4. `select_groups` keeps the statements that are certainly facts, and as many others as the score of the turn allows.
 
 Each dropped sentence has a reason (`Drop`), listed in `Extraction.dropped`.
 """
@@ -47,16 +47,16 @@ class Drop(StrEnum):
     CORRECTED = "corrected"
     DUPLICATE = "duplicate"
     NOT_AN_ACTION = "not_an_action"
-    """An assistant's sentence that does not say what it has done or will do."""
+    """A sentence of an assistant that is not about its own action."""
     NOT_A_STATEMENT = "not_a_statement"
-    """A tool's sentence that is data, or one of very many."""
+    """A sentence of a tool that is data, or that belongs to a long output."""
 
 
 # -- sentences
 
 
 def sentence_drop(sentence: Sentence, asks: bool, is_last_of_note: bool | None) -> Drop | None:
-    """The reason to drop a sentence before it is parsed. `is_last_of_note`: None if the turn is no note."""
+    """Return the reason to drop a sentence before it is parsed. `is_last_of_note`: None if the turn is not a note."""
     if asks:
         return Drop.QUESTION
     if len(sentence.text) > MAX_SENTENCE:
@@ -82,14 +82,14 @@ _HYPOTHETICAL = re.compile(
     |tell\ me\ an?\ (?:story|joke|tale)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""`Suppose I …`, and requests to write a text."""
+"""Hypotheticals ("Suppose I …"), and requests to write a text."""
 _SARCASM = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
 _ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
 _GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
 
 
 def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
-    """Remove "Yeah right, and I'm the Queen", also where that is two sentences."""
+    """Remove "Yeah right, and I'm the Queen", also if it is two sentences."""
     meant, before = [], ""
     for one in sentences:
         goes_on = _GOES_ON.match(one.text) and _ONLY_SARCASM.fullmatch(before)
@@ -105,11 +105,11 @@ _PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don'
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 MIN_CONTENT = 2
 _LASTING = word_set("attribute relation possession decision preference")
-"""Kinds that stay true, and are kept however short."""
+"""Kinds of lasting statements, which are kept even if they are very short."""
 
 
 def statement_drop(statement: Statement) -> Drop | None:
-    """The reason to drop a statement from which nothing can be learnt by itself."""
+    """Return the reason to drop a statement without information."""
     if statement.wanted or statement.kind in _LASTING:
         return None if statement.content else Drop.SMALL_TALK
     if not statement.english:
@@ -124,20 +124,20 @@ def statement_drop(statement: Statement) -> Drop | None:
 
 
 JOINED_WORDS = 24
-"""Words of a fact with the sentences that point back to it. A single sentence may be longer."""
+"""Maximum number of words of a fact that joins several sentences. A single sentence may be longer."""
 GIST_WORDS = 34
-"""Words of the one fact that is made of a turn with a middling score."""
+"""Maximum number of words of the only fact from a turn with a medium score."""
 
 MAX_OF_OTHERS = 6
-"""A turn with more statements is read out, and does not tell of people whom its speaker knows."""
-_OF_SOMEBODY = re.compile(
+"""Maximum number of statements of a turn whose statements about named people are kept. Longer turns are often pasted."""
+_NAMED_PERSON = re.compile(
     r"(?P<first>[A-Z][a-z]+)(?:'s (?:[a-z]+ ){1,2}| (?:[A-Z][a-z]+ )?)"
     r"(?:(?:is|was) (?:not )?(?:an?|my|our|from|born|\d+|[a-z]+ing|[a-z]+ed|pregnant|single|vegan|vegetarian|allergic)\b"
     r"|(?:ha[sd]|live[sd]|work(?:s|ed)|(?:like|love|hate|prefer|own|need|want|play|speak|eat|drink|teache|run|come)s"
     r"|studie[sd]|moved|got|bought|married|turned|grew up|used to|doesn't|isn't|can't)\b)"
 )
-_NOBODY = load_words(__package__, "not_names")
-_MORE_OF_IT = re.compile(
+_NOT_NAMES = load_words(__package__, "not_names")
+_CONTINUATION = re.compile(
     r"(?:(?:he|she|they|his|her|their|its)(?:'[a-z]+)?\s"
     r"|it(?:'s| is| was| has) (?:an?|the|called|named|from|in|at|\d+|[a-z]+ed)\b)",
     re.IGNORECASE,
@@ -150,14 +150,15 @@ class Context(NamedTuple):
     """The conversation before a turn."""
 
     asked: bool
+    """The previous turn asked a question."""
     fresh: int
-    """Number of new content words of the turn."""
+    """Number of content words of the turn that are new in the conversation."""
     alone: bool
-    """The speaker talks to an assistant alone."""
+    """The speaker is the only person in the conversation."""
 
 
 def select_groups(parsed: ParsedTurn, context: Context) -> list[Group]:
-    """The statements to keep, those together that make one fact."""
+    """Select the statements to keep. Each group becomes one fact."""
     statements = [one for one in parsed.statements if statement_drop(one) is None]
     groups = _select_statements(parsed, statements, context) if statements else []
     if not context.alone:
@@ -194,27 +195,27 @@ def _is_always_kept(statement: Statement, context: Context) -> bool:
 
 
 def _is_about_named_person(statement: Statement) -> bool:
-    """Return True for plain statements about a named person: "Carol lives in Rome"."""
-    match = None if statement.own or statement.to_other else _OF_SOMEBODY.match(statement.text)
-    return match is not None and match["first"].lower() not in _NOBODY and not match["first"].endswith("ing")
+    """Return True for a plain statement about a named person: "Carol lives in Rome"."""
+    match = None if statement.own or statement.to_other else _NAMED_PERSON.match(statement.text)
+    return match is not None and match["first"].lower() not in _NOT_NAMES and not match["first"].endswith("ing")
 
 
 def _is_continuation(statement: Statement) -> bool:
-    """Return True for a statement that only makes sense after the one before: "His name is Rex"."""
+    """Return True for a statement that needs the previous one: "His name is Rex"."""
     if not statement.english or statement.own or statement.to_other or not statement.content:
         return False
-    return _MORE_OF_IT.match(statement.text) is not None
+    return _CONTINUATION.match(statement.text) is not None
 
 
 def _append_continuations(group: Group, more: Mapping[int, Statement]) -> Group:
-    """Append the continuations that follow a group directly."""
+    """Append continuations that directly follow a group."""
     while group[-1].english and (one := more.get(group[-1].at + 1)) and _count_words([*group, one]) <= JOINED_WORDS:
         group = (*group, one)
     return group
 
 
 def _group_statements(kept: Sequence[Statement]) -> list[Group]:
-    """Join statements that point back to the one before, if both together stay short."""
+    """Join a statement to the previous one if it refers to it and both together are short."""
     groups: list[Group] = []
     for statement in kept:
         follows = bool(groups) and statement.at == groups[-1][-1].at + 1
@@ -226,7 +227,7 @@ def _group_statements(kept: Sequence[Statement]) -> list[Group]:
 
 
 def _pick_gist(statements: Sequence[Statement]) -> Group:
-    """The best statements, as many as make one fact, in their order."""
+    """Return the best statements for one fact, in their order."""
 
     def rank(at: int) -> float:
         one = statements[at]
@@ -248,15 +249,15 @@ def _count_words(statements: Sequence[Statement]) -> int:
 
 # -- the score of a turn
 #
-# A turn is described by general features of its statements: who they are about, in which tense, what sort of words they are made
-# of, how much of it is new, whether it answers a question. The weights were fitted to conversations in which people marked the
-# turns that tell a fact.
+# The score is a logistic regression on general features of the turn: whom it is about, its tense, its classes of words, how many
+# words are new, whether it answers a question. The weights were fitted to conversations in which people marked the turns with
+# facts.
 
 
 MIN_SCORE = 0.26
-"""Score from which one fact is made of a turn."""
+"""Minimum score for one fact from a turn."""
 RICH_SCORE = 0.70
-"""Score from which every statement of a turn is kept."""
+"""Minimum score to keep every statement of a turn."""
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+")
 
@@ -267,14 +268,14 @@ class TurnFeatures(NamedTuple):
     statements: Sequence[str]
     questions: int
     answers: bool
-    """The turn before asked something."""
+    """The previous turn asked a question."""
     shows: bool
     fresh: int
     """Number of content words that are new in the conversation."""
 
 
 def score_turn(turn: TurnFeatures) -> float:
-    """The probability that a turn tells a fact, from 0 to 1."""
+    """Return the probability that a turn states a fact, from 0 to 1."""
     text, count = " ".join(turn.statements), len(turn.statements)
     words = _WORD.findall(text.lower().replace("’", "'"))
     features = {

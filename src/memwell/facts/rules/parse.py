@@ -1,4 +1,4 @@
-"""Parse a turn: mask it, split it into sentences, drop what is no statement, and describe each statement that is left."""
+"""Parse a turn: mask it, split it into sentences, drop sentences that are not statements, and parse the statements."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _THEN_ASKS = re.compile(
 _OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
 _EMPTY = load_words(__package__, "small_talk")
 MAX_SENTENCES = 2000
-"""A turn with more was read out; the rest is dropped."""
+"""Maximum number of sentences of a turn. The rest is dropped."""
 
 
 class Statement(NamedTuple):
     """A sentence that states something."""
 
     at: int
-    """Number of the sentence in its turn."""
+    """The number of the sentence in its turn."""
     text: str
     verbatim: str
     start: int
@@ -54,13 +54,13 @@ class Statement(NamedTuple):
     content: frozenset[str]
     """Stems of its content words."""
     own: bool
-    """It mentions its speaker ("I", "my")."""
+    """The statement mentions its speaker ("I", "my")."""
     to_other: bool
-    """It mentions the listener ("you")."""
+    """The statement mentions the listener ("you")."""
     dangling: bool
-    """It opens with a pronoun that points back."""
+    """The statement begins with a pronoun that refers to an earlier sentence."""
     urging: bool
-    """It is advice, encouragement or a farewell: "Enjoy your trip"."""
+    """The statement is advice, encouragement or a farewell: "Enjoy your trip"."""
     wanted: bool
     """The speaker asked to remember it."""
     english: bool
@@ -73,9 +73,9 @@ class ParsedTurn(NamedTuple):
     """The last question, or empty."""
     questions: int
     only: Sentence | None
-    """The only sentence that is no question, if there is one."""
+    """The sentence that is not a question, if the turn has exactly one."""
     attachments: tuple[Sentence, ...]
-    """Pictures and files that brackets describe: "[shares a photo of a dog]"."""
+    """Descriptions of pictures and files in brackets: "[shares a photo of a dog]"."""
     words: frozenset[str]
     dropped: tuple[DroppedSentence, ...] = ()
 
@@ -128,7 +128,7 @@ def to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> Drop
 
 
 def _mask(turn: Turn, dropped: list[DroppedSentence]) -> tuple[str, list[Sentence]]:
-    """Blank what the speaker does not state; return the text and what brackets describe as shown."""
+    """Blank text that the speaker does not state; return the text, and the attachments that brackets describe."""
     memory = blank_recalled_memory(turn.text)
     code = blank_code(memory)
     brackets, attachments = split_brackets(code)
@@ -147,7 +147,7 @@ _MASK_REASONS = (Drop.RECALLED_MEMORY, Drop.CODE, Drop.BRACKETS, Drop.QUOTE, Dro
 
 
 def _split_off_question(sentence: Sentence) -> list[Sentence]:
-    """Split a sentence that states something and then asks: "I'm off to Japan, any tips?"."""
+    """Split a sentence that ends with a question: "I'm off to Japan, any tips?"."""
     if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
         return [sentence]
     asks = _THEN_ASKS.search(sentence.text)
@@ -191,7 +191,7 @@ def _content_stems(text: str) -> frozenset[str]:
 
 # -- lead-ins
 #
-# Words that only lead up to a sentence are removed, and a subject that is left out is added.
+# Words that only introduce a sentence are removed, and an omitted subject is added.
 
 
 _LEAD = re.compile(
@@ -214,7 +214,7 @@ _BEFORE_CLAUSE = re.compile(
 _ONLY_BEFORE_COMMA = word_set(
     "so right sure look listen great nice cool awesome well like thanks no nope sorry wait oops correction"
 )
-"""Lead-ins only before a comma or an exclamation mark, unlike "So far" or "Great food"."""
+"""Words that are lead-ins only before a comma or an exclamation mark, unlike in "So far" or "Great food"."""
 
 _REMEMBER = re.compile(
     r"(?:please\s+)?(?:remember|note|keep\s+in\s+mind|bear\s+in\s+mind|don'?t\s+forget|do\s+not\s+forget|fyi|for\s+the\s+record|for\s+your\s+information"
@@ -246,7 +246,7 @@ MAX_LEADS = 6
 
 
 def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
-    """Remove interjections, thanks, "you know", and the name of the listener."""
+    """Remove interjections, thanks, "you know", and the name of the listener from a sentence."""
     for _ in range(MAX_LEADS):
         shorter = _strip_name(_strip_interjection(sentence), names)
         if shorter == sentence:
@@ -261,7 +261,7 @@ def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
 
 
 def add_subject(sentence: str) -> str:
-    """Add an "I" or "I am" that was left out: "Went to Rome" is "I went to Rome"."""
+    """Add an omitted "I" or "I am": "Went to Rome" becomes "I went to Rome"."""
     match = _FIRST_WORDS.match(sentence)
     if match is None:
         return sentence
@@ -396,13 +396,13 @@ _IMPORTANCE: dict[Kind, float] = {
 
 
 def classify(sentence: str) -> Kind:
-    """The first kind whose form a sentence in the first person has."""
+    """Return the first kind whose pattern matches a sentence in the first person."""
     sentence = sentence.replace("’", "'")
     return next((kind for kind, pattern in _KINDS if pattern.search(sentence)), "statement")
 
 
 def find_subject(sentence: str, speaker: str) -> str:
-    """The person that a sentence is about: the speaker, or the relative with whom it begins: "My sister Ana lives in Rome"."""
+    """Return the person that a sentence is about: the speaker, or a relative at its beginning: "My sister Ana lives in Rome"."""
     match = _OPENS_WITH_KIN.match(sentence)
     if match is None:
         return speaker
@@ -411,10 +411,10 @@ def find_subject(sentence: str, speaker: str) -> str:
 
 
 def importance(kind: Kind, sentence: str) -> float:
-    """The importance of a statement. A request of the moment matters less."""
+    """Return the importance of a statement. A request for help is less important."""
     stressed = 0.15 if _STRESSED.search(sentence) else 0.0
-    asked = 0.2 if _REQUEST.search(sentence) and kind != "instruction" else 0.0
-    return round(min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - asked)), 2)
+    request = 0.2 if _REQUEST.search(sentence) and kind != "instruction" else 0.0
+    return round(min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - request)), 2)
 
 
 def confidence(kind: Kind, sentence: str, role: str) -> float:

@@ -1,7 +1,7 @@
-"""The passages of a turn that its speaker states: masks for all else, then sentences and clauses, questions and languages.
+"""Find the passages that the speaker of a turn states: mask other text, split sentences and clauses, detect languages.
 
-Every pattern looks at a character a bounded number of times, so that a turn of a mebibyte takes linear time. Text is blanked
-and never cut out, so that offsets stay. Screening for planted instructions reads the text before it is masked.
+Masked text is replaced by blanks, so that offsets stay. All patterns run in linear time, because a turn can have a mebibyte.
+Screening for planted instructions reads the text before it is masked.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...text.fence import PREAMBLE
 from ...text.word_sets import load_words, word_set
 
 MAX_SENTENCE = 600
-"""Characters of a sentence; a longer one is data."""
+"""Maximum length of a sentence. Longer ones are treated as data."""
 
 
-# The run of marks is entered only at its beginning, so that a long one is not looked at again from each of its characters.
+# The lookbehind lets a run of marks match only at its beginning; otherwise long runs would take quadratic time.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)*_]*+(?=\s|\Z)|[。！？؟।]++[”」』]*+|\n")
 _EDGE = re.compile(r"(?:[-*•–#]+>?|\d{1,3}[.)])\s+")
 _ABBREVIATIONS = word_set("""mr mrs ms dr prof st vs jr sr e.g i.e approx dept inc ltd fig no vol a.m p.m u.s""")
@@ -30,23 +30,23 @@ class Sentence(NamedTuple):
     start: int
     end: int
     unsaid: str = ""
-    """The subject that is left out, taken from the clause before."""
+    """The omitted subject, taken from the previous clause."""
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text, without blanks and list marks around them."""
-    found, start = [], 0
+    """Split a text into sentences, without surrounding blanks and list marks."""
+    sentences, start = [], 0
     ends = [mark.end() for mark in _END.finditer(text) if not _is_abbreviation(text, mark)]
     for end in [*ends, len(text)]:
         piece = text[start:end]
         at = start + len(piece) - len(piece.lstrip())
         edge = _EDGE.match(text, at, end)
         at = edge.end() if edge else at
-        said = text[at:end].strip()
-        if said:
-            found.append(Sentence(said, at, at + len(said)))
+        words = text[at:end].strip()
+        if words:
+            sentences.append(Sentence(words, at, at + len(words)))
         start = end
-    return found
+    return sentences
 
 
 def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
@@ -64,8 +64,8 @@ def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
 
 # -- clauses
 #
-# A sentence that says two things of its speaker is split, since they may change at different times: "I'm vegetarian and I live
-# in Lisbon". "I used to smoke but quit in 2019" stays whole: the object of "quit" stands before the cut.
+# A sentence with two statements about its speaker is split, because they may change at different times: "I'm vegetarian and I
+# live in Lisbon". "I used to smoke but quit in 2019" is not split, because the object of "quit" is in the first clause.
 
 
 _OWN = re.compile(r"(?:I|I['’]\w+|we|we['’]\w+)\s", re.IGNORECASE)
@@ -87,18 +87,18 @@ _GOVERNED = re.compile(
     r"\b(?:to|not|never|no longer|will|would|could|can|cannot|should|might|may|must|let|if|wish|\w+n't)\b|'ll|'d\b",
     re.IGNORECASE,
 )
-"""Words on which a base verb may depend: in "I want to live in Rome and work at home", the second half is no fact."""
+"""Words that may govern a base verb: in "I want to live in Rome and work at home", the second half is not a fact."""
 MIN_WORDS = 2
 MIN_OWNED_WORDS = 4
-"""With fewer words, "and my dog" is no statement."""
+"""Minimum number of words of a clause that begins with "my": "and my dog" is not a statement."""
 
 
 def split_clauses(sentence: Sentence) -> list[Sentence]:
-    """The clauses of a sentence that stand by themselves."""
+    """Split a sentence into clauses that can stand alone."""
     text = sentence.text
     if len(text) > MAX_SENTENCE or text.endswith("?") or not _OWN.match(text):
         return [sentence]
-    found, start, unsaid = list[Sentence](), 0, ""
+    clauses, start, unsaid = list[Sentence](), 0, ""
     for joint in _JOINT.finditer(text):
         following = (joint[1] or joint[2] or "").lower()
         rest = len(text[joint.end() :].split())
@@ -106,13 +106,13 @@ def split_clauses(sentence: Sentence) -> list[Sentence]:
         whole = len(text[start : joint.start()].split()) >= MIN_WORDS and (following != "my" or rest >= MIN_OWNED_WORDS)
         if whole and (following in _SUBJECTS or (following in _CHANGES and subject)):
             end = joint.start()
-            found.append(Sentence(text[start:end], sentence.start + start, sentence.start + end, unsaid))
+            clauses.append(Sentence(text[start:end], sentence.start + start, sentence.start + end, unsaid))
             start, unsaid = joint.end(), subject
-    return [*found, Sentence(text[start:], sentence.start + start, sentence.start + len(text), unsaid)]
+    return [*clauses, Sentence(text[start:], sentence.start + start, sentence.start + len(text), unsaid)]
 
 
 def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
-    """The subject of a verb after a conjunction, if the clause can stand alone."""
+    """Return the omitted subject of a verb after a conjunction; empty if the clause cannot stand alone."""
     verb = (joint[1] or "").lower()
     if verb in _NEED_OBJECTS and _NO_OBJECT.match(text, joint.start(1)):
         return ""
@@ -123,7 +123,7 @@ def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
 
 # -- languages
 #
-# Other languages than English are quoted: a wrong rewording would be worse than none.
+# Sentences in other languages than English are quoted, because a wrong rewording is worse than none.
 
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -151,7 +151,7 @@ _SELF_WORDS = {
     "pt": "moro vivo trabalho gosto quero sou tenho vou adoro",
     "nl": "woon werk hou wil ga eet",
 }
-"""Words that people use about themselves, often the only ones in a sentence."""
+"""Words for statements about oneself. A short sentence may have no other words of its language."""
 
 
 def is_question(sentence: str) -> bool:
@@ -163,7 +163,7 @@ def is_foreign_greeting(sentence: str) -> bool:
 
 
 def is_english(text: str, otherwise: bool = True) -> bool:
-    """Return True for English, by script and small words; `otherwise` if they do not tell."""
+    """Return True if script and common words indicate English; `otherwise` if they are inconclusive."""
     text = text[:_SAMPLE]
     if not text.isascii() and len(_LATIN.findall(text)) * 2 < len(_LETTER.findall(text)):
         return False
@@ -184,7 +184,7 @@ def may_be_mixed(text: str) -> bool:
 
 @cache
 def _language_words() -> tuple[frozenset[str], list[tuple[frozenset[str], frozenset[str]]], frozenset[str]]:
-    """English words; for each other language, the words that only it and those that only English has; all foreign words."""
+    """Return English words; for each other language, words that only it or only English has; and all foreign words."""
     english = word_set(STOP_WORDS["en"]) | _CHAT_WORDS
     known = [
         word_set(f"{words} {_SELF_WORDS.get(language, '')}")
@@ -198,7 +198,7 @@ def _language_words() -> tuple[frozenset[str], list[tuple[frozenset[str], frozen
 # -- masks: recalled memory, code, and brackets
 
 MEMORY_FENCE = re.compile(r"<(/?)memory\b[^<>]*>", re.IGNORECASE)
-"""The marks of a fence around recalled memory, whatever their attributes."""
+"""The marks of a fence around recalled memory, with any attributes."""
 
 _CODE = re.compile(r"^[ \t]*```", re.MULTILINE)
 _BRACKETS = re.compile(r"\[([^\[\]]{1,400})\](?!\()")
@@ -211,7 +211,7 @@ _STAGE_WORDS = 2
 
 
 def blank(text: str, spans: list[tuple[int, int]]) -> str:
-    """Blank spans of a text; line breaks stay."""
+    """Replace spans of a text by blanks. Line breaks stay."""
     if not spans:
         return text
     parts, at = [], 0
@@ -222,7 +222,7 @@ def blank(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def find_blanks(before: str, after: str) -> Iterator[tuple[int, int]]:
-    """The spans of `before` that are blank in `after`."""
+    """Yield the spans of `before` that are blank in `after`."""
     for run in re.finditer(r"\s+", after):
         text = before[run.start() : run.end()]
         if (words := text.strip()) and text != run[0]:
@@ -236,7 +236,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def blank_recalled_memory(text: str) -> str:
-    """Blank what stands between marks of recalled memory. A mark that is never closed is the speaker's own word."""
+    """Blank the text between marks of recalled memory. A mark without an end belongs to the speaker's own text."""
     text = text.replace(PREAMBLE, " " * len(PREAMBLE))
     depth, opened, blanks = 0, 0, []
     for mark in MEMORY_FENCE.finditer(text):
@@ -251,7 +251,7 @@ def blank_recalled_memory(text: str) -> str:
 
 
 def blank_code(text: str) -> str:
-    """Blank fenced code; a fence that stays open runs to the end."""
+    """Blank fenced code. A fence without an end runs to the end of the text."""
     if "```" not in text:
         return text
     fences = [mark.start() for mark in _CODE.finditer(text)]
@@ -262,18 +262,18 @@ def blank_code(text: str) -> str:
 
 
 def split_brackets(text: str) -> tuple[str, list[Sentence]]:
-    """Blank short remarks in brackets; return also what they describe as shown: `[shares a photo of a dog]`."""
-    shown, blanks = [], []
+    """Blank short remarks in brackets; also return the attachments that they describe: `[shares a photo of a dog]`."""
+    attachments, blanks = [], []
     for match in _BRACKETS.finditer(text):
-        what = _ATTACHMENT.fullmatch(match[1].strip())
-        if what:
-            shown.append(Sentence(what[1].strip().rstrip("."), match.start(), match.end()))
-        if what or len(match[1].split()) <= _STAGE_WORDS:
+        attachment = _ATTACHMENT.fullmatch(match[1].strip())
+        if attachment:
+            attachments.append(Sentence(attachment[1].strip().rstrip("."), match.start(), match.end()))
+        if attachment or len(match[1].split()) <= _STAGE_WORDS:
             blanks.append(match.span())
-    return blank(text, blanks), shown
+    return blank(text, blanks), attachments
 
 
-# -- the words of others
+# -- quotations: text from other people
 
 
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
@@ -325,7 +325,7 @@ _SALUTATION = re.compile(
     r"^[ \t]{0,8}(?:dear|to whom it may concern)\b[^\n,:!]{0,60}[,:!]", re.MULTILINE | re.IGNORECASE
 )
 _SERVICE = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
-"""Recipients to whom people write for themselves."""
+"""Recipients of letters that their author wrote for this conversation, such as "Dear support"."""
 _CLOSING = re.compile(
     r"(?:^|(?<=[.!?]\s))[ \t]{0,8}(?:(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?|respectfully(?: yours)?"
     r"|(?:(?:with )?(?:kind|kindest|best|warm|warmest|many) )?regards|best wishes|all the best|best|yours|cheers|love),"
@@ -345,7 +345,7 @@ _HEADINGS = load_words(__package__, "headings")
 
 
 def blank_quotes(text: str, speaker: str) -> str:
-    """Blank the words of others, and texts that are given to be worked on."""
+    """Blank text from other people, and texts that the assistant is asked to work on."""
     text = _blank_mail(text)
     if ">" in text:
         text = blank(text, [(line.start(), _line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
@@ -355,7 +355,7 @@ def blank_quotes(text: str, speaker: str) -> str:
 
 
 def _blank_mail(text: str) -> str:
-    """Blank a forwarded mail: everything from its first mark or header on."""
+    """Blank a forwarded mail, from its first mark or header to the end."""
     if "\n" not in text:
         return text
     headers = (block for block in _HEADERS.finditer(text) if _SENDER.search(block[0]) and _OF_MAIL.search(block[0]))
@@ -369,7 +369,7 @@ def _blank_mail(text: str) -> str:
 
 
 def _blank_letter(text: str, speaker: str) -> str:
-    """Blank a letter signed by another person; of the speaker's own, only the salutation and the signature."""
+    """Blank a letter signed by another person. In the speaker's own letter, blank only the salutation and the signature."""
     if "," not in text:
         return text
     opening = _SALUTATION.search(text)
@@ -382,7 +382,7 @@ def _blank_letter(text: str, speaker: str) -> str:
 
 
 def _blank_task_text(text: str) -> str:
-    """Blank a request to work on a text, and that text: to the end of its quotation marks, or of the turn."""
+    """Blank a request to work on a text, and the text itself, up to its closing quotation mark or the end of the turn."""
     task = _TASK.search(text) if _MAY_BE_TASK.search(text) else None
     if task is None:
         return text
@@ -394,7 +394,7 @@ def _blank_task_text(text: str) -> str:
 
 
 def _blank_other_speakers(text: str, speaker: str) -> str:
-    """Blank what follows the name of another speaker; of one's own lines, only the name."""
+    """Blank lines of other speakers in a transcript. In the speaker's own lines, blank only the name."""
     if ": " not in text:
         return text
     labels = [one for one in _LABEL.finditer(text) if one["who"].lower().split()[-1] not in _HEADINGS]
@@ -420,9 +420,9 @@ def _is_first_name_of(speaker: str, name: str) -> bool:
 
 
 MAX_CODE_LINE = 2000
-"""A longer line is no statement anyway."""
+"""Maximum length of a line to check. Longer lines are not statements anyway."""
 _HINT = re.compile(r"[=;{}$_()\[]|\b(?:import|Traceback|Error|Exception|ERROR|FATAL|WARN|WARNING)\b")
-"""Without any of these, a text has no line of code."""
+"""A text without any of these has no lines of code."""
 _KEYWORDS = (
     "def|class|func|fn|function|public|private|static|const|let|var|int|void|return|elif|else|if|for|while|with|switch|try|"
     "except|catch"
@@ -449,9 +449,9 @@ def blank_pasted_lines(text: str) -> str:
         return text
     spans, at, traced = [], 0, False
     for line in text.split("\n"):
-        said = line.strip()
-        traced = said == _TRACEBACK or (traced and line[:1] in " \t" and bool(said))
-        if traced or (said and len(said) <= MAX_CODE_LINE and _PASTED_LINE.fullmatch(said)):
+        words = line.strip()
+        traced = words == _TRACEBACK or (traced and line[:1] in " \t" and bool(words))
+        if traced or (words and len(words) <= MAX_CODE_LINE and _PASTED_LINE.fullmatch(words)):
             spans.append((at, at + len(line)))
         at += len(line) + 1
     return blank(text, spans)

@@ -1,6 +1,6 @@
-"""The wording of a fact: in the third person where that is safe, as a quotation where it is not, with dates for "yesterday".
+"""Phrase facts: in the third person if that is safe, otherwise as a quotation, with absolute dates for "yesterday".
 
-First English grammar (verb forms, contractions, "I have a dog" as "Caroline has a dog"), then facts, then dates.
+The file begins with English grammar (verb forms, contractions, "I have a dog" as "Caroline has a dog"). Facts and dates follow.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def is_adverb(word: str) -> bool:
 
 
 def third_person_verb(verb: str) -> str:
-    """The form of a verb after a name: have → has, was → was, play → plays."""
+    """Return the form of a verb after a name: have → has, was → was, play → plays."""
     low = verb.lower()
     verb = low if verb.isupper() else verb
     if low in _THIRD:
@@ -92,7 +92,7 @@ _THIRD = {"am": "is", "are": "is", "were": "was", "was": "was", "have": "has", "
 
 # -- the third person
 #
-# The first mention is the name, later ones are "they", "them" and "their". Quotations stay as they are.
+# The first mention of the speaker becomes the name, later ones become "they", "them" or "their". Quotations stay unchanged.
 
 
 _VERBATIM = re.compile(
@@ -101,7 +101,7 @@ _VERBATIM = re.compile(
     |(?<!\S)(?:https?://|www\.|~?/(?=\w))\S+|(?<!\w)[^\W_]+_\w+|(?<!\S)[a-z]\s?=(?=\s?\w))""",
     re.VERBOSE,
 )
-"""Text that stays as it is: quotations, addresses, paths and names of variables."""
+"""Text that stays unchanged: quotations, addresses, paths and names of variables."""
 _MAY_BE_VERBATIM = re.compile(r"[\"“_/=]|(?<!\w)['’]")
 _WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")
 _FIRST = re.compile(r"\b(?:I|I'[a-z]+|me|my|mine|we|we'[a-z]+|us|our|ours|im|ive)\b", re.IGNORECASE)
@@ -120,14 +120,14 @@ class _Word(NamedTuple):
 
 
 class Speaker(NamedTuple):
-    """The speaker, and the listener if there is one."""
+    """The speaker, and the listener if known."""
 
     name: str
     addressee: str | None = None
 
 
 def third_person(text: str, who: Speaker) -> str:
-    """Rewrite a text: "I" becomes the speaker and "you" the listener."""
+    """Rewrite a text in the third person: "I" becomes the speaker, and "you" the listener."""
     rewriter = _Rewriter(who)
     text = text.replace("’", "'")
     parts = _VERBATIM.split(text) if _MAY_BE_VERBATIM.search(text) else [text]
@@ -142,13 +142,13 @@ def mentions(text: str) -> tuple[bool, bool]:
 
 
 def quote_speaker(text: str, name: str) -> str:
-    """`Caroline said: "…"`"""
+    """Return `Caroline said: "…"`."""
     inner = strip_quotation_marks(text)
     return f'{name} said: "{inner if inner[-1:] in ".!?。！？؟…" else inner + "."}"'
 
 
 def strip_quotation_marks(text: str) -> str:
-    """A text that can stand in quotation marks."""
+    """Replace double quotation marks by single ones, so that the text can be quoted."""
     return text.replace('"', "'").replace("“", "'").replace("”", "'").strip()
 
 
@@ -157,12 +157,12 @@ def possessive(name: str) -> str:
 
 
 def inside_sentence(name: str) -> str:
-    """A name within a sentence: "The user" begins one, "the user" does not."""
+    """Return the form of a name inside a sentence: "the user" for "The user"."""
     return name[:1].lower() + name[1:] if name.startswith("The ") else name
 
 
 class _Rewriter:
-    """Rewrites a sentence in one pass. It knows whether the speaker has been named yet."""
+    """Rewrites a sentence in one pass, and remembers if the speaker has been named."""
 
     def __init__(self, who: Speaker) -> None:
         self._who = who
@@ -190,7 +190,7 @@ class _Rewriter:
         return "".join(out)
 
     def _mention(self, pronoun: str, words: list[_Word], n: int) -> tuple[str, str]:
-        """The words for a pronoun, and the form of the verb that follows it, if one does."""
+        """Return the replacement of a pronoun, and the form of a verb that follows it: `third`, `plural` or empty."""
         if pronoun.startswith("you"):
             return self._addressee(pronoun, words, n)
         if pronoun in ("myself", "ourselves"):
@@ -198,7 +198,7 @@ class _Rewriter:
         joined = pronoun == "i" and _is_joined(words, n)
         if self._named and not joined:
             return _LATER_PRONOUNS[pronoun], "plural" if pronoun in ("i", "we") else ""
-        # after "according to my boss", "they" would be the boss
+        # after "according to my boss", "they" would mean the boss
         self._named = pronoun not in ("my", "our") or words[0].text.lower() != "according"
         name = self._who.name if n == 0 else inside_sentence(self._who.name)
         if pronoun in ("my", "our", "mine", "ours"):
@@ -221,7 +221,7 @@ class _Rewriter:
 
 
 def _split_words(text: str) -> tuple[str, list[_Word]]:
-    """The words of a text with contractions expanded, and the characters before the first."""
+    """Return the characters before the first word, and the words with contractions expanded."""
     pieces = _WORD.split(text)
     words: list[_Word] = []
     for n in range(1, len(pieces), 2):
@@ -243,7 +243,7 @@ def _is_joined(words: list[_Word], n: int) -> bool:
 
 
 def _phrase_length(words: list[_Word], n: int) -> int:
-    """The number of words of an adverb phrase that begins here, or 0."""
+    """Return the number of words of an adverb phrase that begins at word `n`, or 0."""
     if words[n].text.lower() not in _PHRASE_OPENINGS:
         return 0
     text = " ".join(word.text.lower() for word in words[n : n + _PHRASE_WORDS]) + " "
@@ -275,22 +275,22 @@ class Phrase(NamedTuple):
     text: str
     since: date | None = None
     answers: bool = False
-    """It quotes the question that it answers."""
+    """The phrase quotes the question that it answers."""
 
 
 class Scene(NamedTuple):
-    """The situation in which something was said."""
+    """The situation of a statement."""
 
     who: Speaker
     today: date
     asked: str = ""
-    """The question that it answers, or empty."""
+    """The question that the statement answers, or empty."""
     impersonal: bool = False
-    """The speaker does not matter."""
+    """Use the third person even if the statement does not mention the speaker."""
 
 
 def phrase_group(group: Sequence[Statement], scene: Scene) -> Phrase:
-    """Write one sentence for statements that belong together."""
+    """Phrase a group of statements as one fact."""
     who, today = scene.who, scene.today
     if not all(one.english for one in group):
         return Phrase(quote_speaker(" ".join(one.text for one in group), who.name))
@@ -310,13 +310,13 @@ def phrase_group(group: Sequence[Statement], scene: Scene) -> Phrase:
     return Phrase(_end_sentence(text), since)
 
 
-def phrase_attachment(what: str, who: Speaker) -> str:
-    """`Caroline shared a photo of a dog.`"""
-    return _end_sentence(f"{who.name} shared {what}")
+def phrase_attachment(description: str, who: Speaker) -> str:
+    """Return `Caroline shared a photo of a dog.`."""
+    return _end_sentence(f"{who.name} shared {description}")
 
 
 def _is_safe(group: Sequence[Statement], who: Speaker) -> bool:
-    """Return True if the third person is safe: the sentence names what it is about, and "you" is a known person."""
+    """Return True if the third person is safe: the sentence does not open with a pronoun, and "you" is a known person."""
     if _OPENS_WITH_PRONOUN.match(group[0].text):
         return False
     if not any(one.to_other for one in group):
@@ -325,7 +325,7 @@ def _is_safe(group: Sequence[Statement], who: Speaker) -> bool:
 
 
 def _render_question(group: Sequence[Statement], scene: Scene) -> str:
-    """The question that a statement answers, if it takes one to understand what it points to."""
+    """Return the question that a statement answers, if its pronoun refers to the question; otherwise empty."""
     if not scene.asked or not group[0].dangling or len(scene.asked.split()) > MAX_QUESTION_WORDS:
         return ""
     return f'asked "{strip_quotation_marks(scene.asked)}"'
@@ -336,14 +336,14 @@ def _strip_end(text: str) -> str:
 
 
 def _join_next(text: str) -> str:
-    """Join the next sentence by a semicolon, or by a full stop if it may begin with a name."""
+    """Join the next sentence with a semicolon, or with a full stop if it may begin with a name."""
     if text.startswith(("I ", "I'")) or _uncapitalize(text) != text or text[:1].islower():
         return f"; {_uncapitalize(text)}"
     return f". {text}"
 
 
 def _uncapitalize(text: str) -> str:
-    """Lower the first letter if the first word is surely no name."""
+    """Lower the first letter if the first word is certainly not a name."""
     first = re.match(r"[A-Z][a-z']*(?=\s)", text)
     return text[:1].lower() + text[1:] if first and first[0].lower() in _SMALL else text
 
@@ -398,7 +398,7 @@ _SINCE = re.compile(rf"\bsince (?:({_MONTH}),? )?((?:19|20)\d\d)\b", re.IGNORECA
 
 
 class DatedText(NamedTuple):
-    """A text with absolute dates, and the day since which it is true, if it says so."""
+    """A text with absolute dates, and the day since which it is true, if the text says so."""
 
     text: str
     since: date | None
@@ -410,23 +410,23 @@ class _Day(NamedTuple):
 
 
 def resolve_dates(text: str, today: date) -> DatedText:
-    """Replace "yesterday" and the like by dates."""
-    said = _SINCE.search(text)
-    since = date(int(said[2]), MONTHS.index(said[1].lower()) + 1 if said[1] else 1, 1) if said else None
+    """Replace relative dates such as "yesterday" by absolute dates."""
+    match = _SINCE.search(text)
+    since = date(int(match[2]), MONTHS.index(match[1].lower()) + 1 if match[1] else 1, 1) if match else None
     if _HINT.search(text) is None:
         return DatedText(text, since)
-    found: list[date] = []
+    days: list[date] = []
 
     def render(match: re.Match[str]) -> str:
         try:
             day = _RULES[next(group for group in _RULES if match[group])](match, today)
-        except (OverflowError, ValueError):  # before the first year, or after the last
+        except (OverflowError, ValueError):  # outside the years that `date` supports
             day = _Day(match[0])
         if day.first and day.first <= today:
-            found.append(day.first)
+            days.append(day.first)
         return _fit_preposition(match, day.words)
 
-    return DatedText(_RELATIVE.sub(render, text), since or next(iter(found), None))
+    return DatedText(_RELATIVE.sub(render, text), since or next(iter(days), None))
 
 
 def render_day(day: date) -> str:
@@ -445,7 +445,7 @@ def _days_from_today(days: int, part: str = "") -> Callable[[re.Match[str], date
 def _resolve_weekday(match: re.Match[str], today: date) -> _Day:
     wanted, way = WEEKDAYS.index(match["weekday"].lower()), match["day_way"].lower()
     back = (today.weekday() - wanted) % 7 or 7
-    if way == "on":  # may be past or to come: the tense would say
+    if way == "on":  # it is unclear if the day is past or future
         return _Day(match[0])
     day = today - timedelta(back) if way in ("last", "this past") else today + timedelta(7 - back % 7)
     return _Day(f"on {match['weekday'].capitalize()}, {render_day(day)}", day)
@@ -496,7 +496,7 @@ def _add_months(day: date, months: int) -> date:
 
 
 def _fit_preposition(match: re.Match[str], words: str) -> str:
-    """Drop "on" or "in" where the context forbids it: "since yesterday", "yesterday's"."""
+    """Remove "on" or "in" from a date if the context has no room for it: "since yesterday", "yesterday's"."""
     before = match.string[max(0, match.start() - 8) : match.start()]
     if _PREPOSITION.search(before) or match.string.startswith(_AS_A_NOUN, match.end()):
         words = re.sub(r"^(?:on|in) ", "", words)

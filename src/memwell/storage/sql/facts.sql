@@ -1,4 +1,4 @@
--- Facts, their evidence and the plans that made them.
+-- Facts, their evidence, and the plans that wrote them.
 
 -- name: distilled_address
 -- A session that can be consolidated, and its collection.
@@ -8,11 +8,11 @@ JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
 WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id;
 
 -- name: set_distilled
--- Mark a session as consolidated at least up to an entry.
+-- Mark a session as consolidated up to an entry, unless it is consolidated further.
 UPDATE address SET distilled_seq = :upto WHERE tenant = :tenant AND id = :id AND distilled_seq < :upto;
 
 -- name: undistilled_entry
--- The sequence number of an entry that is not consolidated yet.
+-- The sequence number of an entry, if it is not consolidated yet.
 SELECT e.seq FROM entry e
 JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id AND e.retired_at IS NULL AND e.seq > a.distilled_seq;
@@ -22,7 +22,7 @@ WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id AND e.retired_at 
 UPDATE entry SET kind = 'turn' WHERE tenant = :tenant AND address_id = :address_id AND kind = 'note' RETURNING docid;
 
 -- name: advance_distilled
--- Mark a session as consolidated up to an entry, unless somebody else has or it was moved.
+-- Mark a session as consolidated up to an entry, unless its mark has changed or it was moved to another collection.
 UPDATE address SET distilled_seq = :upto
 WHERE tenant = :tenant AND id = :id AND collection_id = :collection_id AND distilled_seq = :seen;
 
@@ -34,7 +34,7 @@ SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, C
 FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version;
 
 -- name: facts_same
--- The current facts of a collection with the same words, the oldest first.
+-- The current facts of a collection with the same words, oldest first.
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
@@ -44,7 +44,7 @@ ORDER BY f.docid
 LIMIT :limit;
 
 -- name: facts_about
--- The current facts of a collection about a topic, the newest first.
+-- The current facts of a collection about a topic, newest first.
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
@@ -54,7 +54,7 @@ ORDER BY f.docid DESC
 LIMIT :limit;
 
 -- name: fact_versions
--- Every version of a fact, the oldest first, with when it was known and when it was true.
+-- All versions of a fact, oldest first, with the times at which they were known and true.
 SELECT e.version, e.kind, e.content, e.origin, e.importance, e.confidence, e.recorded_at, e.retired_at,
   f.subject, f.valid_from, f.valid_to, f.plan_id, f.held, f.same, f.topic, e.occurred_at, e.address_id, f.ended_by
 FROM entry e
@@ -63,7 +63,7 @@ WHERE e.tenant = :tenant AND e.id = :id
 ORDER BY e.version;
 
 -- name: facts_ended_by
--- The facts that ended because of another one.
+-- The facts that another fact ended.
 SELECT e.id FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
 WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.ended_by = :id AND e.retired_at IS NULL AND e.kind = 'past'
@@ -74,13 +74,13 @@ ORDER BY e.id;
 UPDATE entry SET confidence = :confidence WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL;
 
 -- name: add_evidence
--- Add evidence to a fact. The same passage counts once.
+-- Add evidence to a fact, unless the fact already has that passage.
 INSERT INTO evidence (tenant, id, fact_id, entry_id, address_id, first_char, end_char, origin, said_at, plan_id)
 VALUES (:tenant, :id, :fact_id, :entry_id, :address_id, :first_char, :end_char, :origin, :said_at, :plan_id)
 ON CONFLICT (tenant, fact_id, entry_id, first_char) DO NOTHING;
 
 -- name: evidence_of
--- The evidence of a fact in the order in which it was said, with the text that still exists.
+-- The evidence of a fact, oldest first, with the text of turns that still exist.
 SELECT v.entry_id, v.first_char, v.end_char, v.origin, v.said_at, v.plan_id, a.path, e.content, e.role, e.name, v.address_id
 FROM evidence v
 LEFT JOIN address a ON a.tenant = :tenant AND a.id = v.address_id
@@ -90,7 +90,7 @@ WHERE v.tenant = :tenant AND v.fact_id = :fact_id
 ORDER BY v.said_at, v.plan_id, v.first_char, v.id;
 
 -- name: evidence_keys
--- The passages that a fact rests on, and the plans that found them.
+-- The passages in the evidence of a fact, and the plans that added them.
 SELECT entry_id, first_char, plan_id FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id;
 
 -- name: delete_evidence
@@ -99,15 +99,15 @@ DELETE FROM evidence
 WHERE tenant = :tenant AND fact_id = :fact_id AND entry_id = :entry_id AND first_char = :first_char;
 
 -- name: facts_from_address
--- The facts that rest on a session, with a plan unless they were imported.
+-- The facts with evidence in a session, and a plan of each; the plan is empty for imported facts.
 SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND address_id = :address_id GROUP BY fact_id ORDER BY fact_id;
 
 -- name: facts_from_entry
--- The facts that rest on one entry, with a plan unless they were imported.
+-- The facts with evidence in an entry, and a plan of each; the plan is empty for imported facts.
 SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id GROUP BY fact_id ORDER BY fact_id;
 
 -- name: delete_evidence_of_plan
--- Remove the evidence that a plan found.
+-- Remove the evidence that a plan added.
 DELETE FROM evidence WHERE tenant = :tenant AND plan_id = :plan_id;
 
 -- name: add_plan
@@ -123,7 +123,7 @@ SELECT id, collection_id, address_id, state, method, note, head, first_seq, last
 FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND id = :id;
 
 -- name: list_plans
--- The plans of a collection, the newest first.
+-- The plans of a collection, newest first.
 SELECT id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps, created_at, applied_at, reverted_at
 FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND id < :before
 ORDER BY id DESC
@@ -143,7 +143,7 @@ SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id O
 SELECT id FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND steps LIKE :pattern;
 
 -- name: facts_in_session
--- The current facts that rest on a session, in the order in which they were written.
+-- The current facts with evidence in a session, in the order in which they were written.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM entry e
@@ -181,13 +181,13 @@ ORDER BY f.same, f.docid
 LIMIT :limit;
 
 -- name: settle_notes
--- Turn notes that became facts into ordinary turns. Until then they are searched as they are.
+-- Turn notes that became facts into ordinary turns. Search finds notes only until then.
 UPDATE entry SET kind = 'turn'
 WHERE tenant = :tenant AND address_id = :address_id AND kind = 'note' AND id IN TEXTS(:ids)
 RETURNING docid;
 
 -- name: unsettle_notes
--- Turn turns back into the notes that they were.
+-- Turn notes that became ordinary turns back into notes.
 UPDATE entry SET kind = 'note'
 WHERE tenant = :tenant AND address_id = :address_id AND kind = 'turn' AND id IN TEXTS(:ids)
 RETURNING docid;
