@@ -46,7 +46,7 @@ def test_an_app_that_nothing_answers_for_gets_the_function(memory: Memory, dry_r
     shop.stores.create("other")
     document = {"function": "reply", "description": "An online shop", "max_stores": 20, "stores": {"cart": {}}}
     told = acted(shop.import_document(document, dry_run=dry_run))
-    assert told["app", "shop"] == ("change", "it gets `max_stores`, `function`, `description`")
+    assert told["app", "shop"] == ("change", "the import sets `max_stores`, `function`, `description`")
     info = shop.info()
     if dry_run:
         assert (info.function, info.description, info.max_stores) == (None, None, 15)
@@ -70,7 +70,7 @@ def test_what_an_app_says_itself_stays(memory: Memory) -> None:
 def test_a_workflow_that_answers_stands_in_the_way_of_a_function(memory: Memory) -> None:
     workflow = memory.workflows.create({"name": "w", "steps": [{"step_type": "display_result"}]})
     memory.app("shop").configure(workflow=workflow.id)
-    with pytest.raises(Conflict, match="something else answers"):
+    with pytest.raises(Conflict, match="another workflow or function answers"):
         memory.app("shop").import_document({"function": "reply"})
     assert memory.app("shop").info().function is None
 
@@ -153,7 +153,7 @@ def test_an_error_says_which_part_it_is_about(
 
 def test_two_definitions_of_one_name_are_told(memory: Memory) -> None:
     document = {"definitions": {"p": {"name": "Same", "slug": "a"}, "q": {"name": "Same", "slug": "b"}}}
-    with pytest.raises(Conflict, match=r"`definitions.q` cannot be made: .* name 'Same' already"):
+    with pytest.raises(Conflict, match=r"`definitions.q` cannot be created: .* name 'Same' already"):
         memory.app("shop").import_document(document)
     told = memory.app("shop").import_document(document, dry_run=True)
     assert [(part.action, "definitions.q" in (part.reason or "")) for part in told.parts[-1:]] == [("conflict", True)]

@@ -72,7 +72,7 @@ CASES = [
     Case("unknown session", "flows.show", {"flow": "f", "session": "nobody"}, "not_found", "no such session"),
     Case("unknown memory", "flows.memory", {"flow": "f", "id": "0" * 26}, "not_found", "no such memory"),
     Case("unknown job", "jobs.show", {"id": "0" * 26}, "not_found", "no such job"),
-    Case("unknown user", "users.forget", {"user": "nobody"}, "not_found", "Nothing is remembered"),
+    Case("unknown user", "users.forget", {"user": "nobody"}, "not_found", "There is no memory"),
     Case(
         "unknown field",
         "flows.write",

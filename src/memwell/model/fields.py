@@ -47,10 +47,15 @@ def name_limits(pattern: str, longest: int, description: str) -> Meta:
     return Meta(min_length=1, max_length=longest, description=description, extra_json_schema={"pattern": pattern})
 
 
+def id_limits(longest: int, description: str | None = None) -> Meta:
+    """The limits of an id or a name without control characters."""
+    return Meta(min_length=1, max_length=longest, pattern=ID_PATTERN, description=description)
+
+
 Flow = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The flow. {ID_ADVICE}")]
 User = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The user. {ID_ADVICE}")]
 SessionId = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The session. {ID_ADVICE}")]
-AnyId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description=f"The id. {ID_ADVICE}")]
+AnyId = Annotated[str, id_limits(MAX_ID, f"The id. {ID_ADVICE}")]
 TenantId = Annotated[
     str,
     Meta(
@@ -58,9 +63,7 @@ TenantId = Annotated[
         description="A tenant's name has 1 to 63 lower-case letters, digits, '-' or '_', and begins with a letter or digit.",
     ),
 ]
-Label = Annotated[
-    str, Meta(min_length=1, max_length=100, pattern=ID_PATTERN, description="A name of 1 to 100 printable characters.")
-]
+Label = Annotated[str, id_limits(100, "A name of 1 to 100 printable characters.")]
 Role = Annotated[
     Literal["user", "assistant", "tool", "system"],
     Meta(description="The speaker: 'user', 'assistant', 'tool' or 'system'."),

@@ -1,7 +1,7 @@
 """The parent of a node: starts its process, performs operations on its memory for it, and waits for its reply.
 
-The tenant is that of the transport's credential and the flow is set on every call, whatever a node's message says. A node
-can ask for the operations in `ALLOWED` and for nothing else. Messages are JSON in the frames of a sandbox.
+The tenant comes from the transport's credential, and the parent sets the flow of every call, so a node's message can choose
+neither. A node can call only the operations in `ALLOWED`. Messages are JSON in the frames of a sandbox.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run_node(
     transport: Transport, target: str, flow: str, value: Any, *, cwd: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> Any:
     """Run `module:function` once for a flow and return its reply as plain data."""
-    # No setting of Memwell is inherited, hence no key and no data directory.
+    # The node inherits no settings of Memwell, so it has neither a key nor a data directory.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     command, deadline = [sys.executable, "-c", _START], time.monotonic() + timeout_s
     with closing(Process(command, max_frame=MAX_FRAME, env=environment, cwd=cwd, confined=False)) as process:

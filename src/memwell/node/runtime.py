@@ -52,7 +52,7 @@ class Link:
         return typed.decode(response.result, kind)
 
     async def listen(self) -> None:
-        """Pass responses to their callers until the parent is gone."""
+        """Pass responses to their callers until the parent closes the connection."""
         try:
             while True:
                 message = decode_from_parent(await self.read())
@@ -60,7 +60,7 @@ class Link:
                     self._pending.pop(message.number).set_result(message)
         except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
             for future in self._pending.values():
-                future.set_exception(NodeFailed(f"The process that runs this node is gone: {error}."))
+                future.set_exception(NodeFailed(f"The process that runs this node has ended: {error}."))
 
     async def read(self) -> bytes:
         _, length = HEAD.unpack(await self._reader.readexactly(HEAD.size))
@@ -84,7 +84,7 @@ class NodeHistory:
         return await self._link.call("flows.append", data, Turn)
 
     async def last(self, n: int = 20) -> list[Turn]:
-        """The most recent n turns, the oldest of them first."""
+        """Return the newest n turns, the oldest of them first."""
         return (await self._link.call("flows.last", {"session": self._session, "limit": n}, Turns)).turns
 
 
@@ -102,7 +102,7 @@ class NodeSession:
         return (await self._link.call("flows.write", data, Memory)).id
 
     async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
-        """The best matches among the facts of this session and of the flow."""
+        """Return the best matches among the facts of this session and of the flow."""
         data = {"session": self.id, "query": query, "limit": limit, **conditions}
         return await self._link.call("flows.search", data, Hits)
 
@@ -112,7 +112,7 @@ class NodeSession:
 
 
 class NodeMemory:
-    """The memory of the flow that is running now."""
+    """The memory of the flow."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -121,7 +121,7 @@ class NodeMemory:
         return NodeSession(self._link, session_id)
 
     async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
-        """The best matches among the facts of the flow."""
+        """Return the best matches among the facts of the flow."""
         return await self._link.call("flows.search", {"query": query, "limit": limit, **conditions}, Hits)
 
     async def write(self, content: str, importance: float = 0.5) -> str:
@@ -135,7 +135,7 @@ class Agent:
 
 
 class NodeContext:
-    """`ax`: the one argument through which a node reaches anything."""
+    """The argument `ax` of a node: its only access to memory."""
 
     def __init__(self, link: Link, execution_id: str) -> None:
         self.agent = Agent(link)

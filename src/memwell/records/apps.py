@@ -28,6 +28,7 @@ from ..model.fields import (
     SessionId,
     check_identifier,
     from_cursor,
+    id_limits,
     to_cursor,
     to_json,
 )
@@ -41,7 +42,6 @@ from .records import (
     add_anchor,
     delete_tied,
     find_record,
-    id_limits,
     iterate_tied,
     list_records_between,
     list_tied_addresses,

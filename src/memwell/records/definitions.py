@@ -18,8 +18,8 @@ from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound
-from ..model.fields import check_content
-from .records import Contract, Description, Secrets, delete_tied, id_limits
+from ..model.fields import check_content, id_limits
+from .records import Contract, Description, Secrets, delete_tied
 from .validation import (
     BY_SLUG,
     MAX_NAME,

@@ -24,7 +24,7 @@ from ..errors import Invalid, TooLarge
 from ..ids import inner_id
 from ..jobs import queue
 from ..model.collection import Place
-from ..model.fields import ID_PATTERN, check_json, etag, from_cursor, match, to_cursor
+from ..model.fields import check_json, etag, from_cursor, match, to_cursor
 from ..storage.port import Row, encode_numbers
 
 Mode = Literal["merge", "replace"]
@@ -112,11 +112,6 @@ NO_CONTRACT = Contract()
 
 
 # Fields and responses of the operations on records of all kinds
-
-
-def id_limits(longest: int, description: str | None = None) -> Meta:
-    """Return the limits of an id or a name without control characters."""
-    return Meta(min_length=1, max_length=longest, pattern=ID_PATTERN, description=description)
 
 
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]

@@ -22,11 +22,11 @@ from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
-from ..model.fields import check_content
+from ..model.fields import check_content, id_limits
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
 from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, require_or_add_app, to_thread
-from .records import Contract, Description, delete_tied, id_limits, list_tied_addresses, list_tied_addresses_below
+from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     BY_SLUG,
     MAX_NAME,

@@ -17,7 +17,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
-from ..model.fields import MAX_ID, Cursor, Limit, from_cursor, to_cursor
+from ..model.fields import MAX_ID, Cursor, Limit, from_cursor, id_limits, to_cursor
 from ..text.fence import encode_compact, is_loud, render_line
 from .definitions import (
     DEFINITIONS,
@@ -44,7 +44,6 @@ from .records import (
     delete_tied,
     describe_version,
     find_record,
-    id_limits,
     list_tied_page,
 )
 from .schema_tree import ROOT, map_schema

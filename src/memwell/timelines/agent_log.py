@@ -64,7 +64,7 @@ def append(space: Space, request: AppendLog) -> LogEntry:
 
 
 class Entries(Request, frozen=True, kw_only=True):
-    """Selects entries of a session's log: all, or some after a sequence number."""
+    """Entries of a session's log to list: all, or some after a sequence number."""
 
     session: SessionId
     after: After = 0
@@ -90,7 +90,7 @@ def entries(space: Space, request: Entries) -> list[LogEntry]:
 
 
 class ListSessions(Request, frozen=True, kw_only=True):
-    """Selects active sessions, or all."""
+    """Sessions to list: the active ones, or all."""
 
     status: Annotated[Literal["active", "all"], Meta(description="`active`, or `all` to include ended sessions.")] = (
         "active"
@@ -121,7 +121,7 @@ def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
 
 
 class OfSession(Request, frozen=True, kw_only=True):
-    """Selects a session."""
+    """A session."""
 
     session: SessionId
 
@@ -134,7 +134,7 @@ class OfSession(Request, frozen=True, kw_only=True):
     example=Example({"session": "abc-123"}, _GIVEN),
 )
 def end(space: Space, request: OfSession) -> AgentSession:
-    """Mark a session as ended. Its log stays readable, and a later entry opens it again."""
+    """Mark a session as ended. Its log stays readable, and a later entry reopens it."""
     address = space.address(LOG, request.session)
     if address is None:
         raise NotFound("There is no such session.")
@@ -156,7 +156,7 @@ def end(space: Space, request: OfSession) -> AgentSession:
     example=Example({"session": "abc-123"}, _GIVEN),
 )
 def delete(space: Space, request: OfSession) -> Erasure:
-    """Erase a session's log for good."""
+    """Erase a session's log."""
     addresses = space.tx.rows("addresses_of_path", dialect=LOG.dialect, name=LOG.name, path=request.session)
     if not addresses:
         raise NotFound("There is no such session.")

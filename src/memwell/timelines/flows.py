@@ -46,7 +46,7 @@ def append(space: Space, request: Append) -> Turn:
 
 
 class Extend(Request, frozen=True, kw_only=True):
-    """Turns of a session, recorded together or not at all."""
+    """Turns of a session. All of them are recorded, or none."""
 
     flow: Flow
     session: SessionId
@@ -70,7 +70,7 @@ def extend(space: Space, request: Extend) -> Turns:
 
 
 class Last(Request, frozen=True, kw_only=True):
-    """Selects the newest turns of a session."""
+    """The newest turns of a session to list."""
 
     flow: Flow
     session: SessionId
@@ -87,7 +87,7 @@ def last(space: Space, request: Last) -> Turns:
 
 
 class PageTurns(Request, frozen=True, kw_only=True):
-    """Selects a page of a session."""
+    """A page of a session to list."""
 
     flow: Flow
     session: SessionId
@@ -117,7 +117,7 @@ def page(space: Space, request: PageTurns) -> Turns:
 
 
 class ListFlows(Request, frozen=True, kw_only=True):
-    """Selects a page of flows."""
+    """A page of flows to list."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -154,7 +154,7 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 
 class Show(OfSession, frozen=True, kw_only=True):
-    """Selects a session, and the number of turns to show."""
+    """A session to show, and the number of its turns."""
 
     limit: Limit = 200
 
@@ -198,7 +198,7 @@ class Find(Request, frozen=True, kw_only=True):
 
 
 class Found(Response, frozen=True, kw_only=True):
-    """The flows that have a session of that id."""
+    """The flows that have a session with this id."""
 
     session: str
     flows: list[str]
@@ -206,7 +206,7 @@ class Found(Response, frozen=True, kw_only=True):
 
 @operation("flows.find", "GET /v1/sessions/{session}", any_tie=True, example=Example({"session": "alice-42"}, _GIVEN))
 def find(space: Space, request: Find) -> Found:
-    """List the flows that have a session of that id."""
+    """List the flows that have a session with this id."""
     rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
     scope = space.principal.scope
     return Found(
@@ -230,7 +230,7 @@ class Ended(Response, frozen=True, kw_only=True):
     example=Example(_SESSION, _GIVEN),
 )
 def end(space: Space, request: OfSession) -> Ended:
-    """End a session and consolidate its turns into facts. A later turn opens it again."""
+    """End a session and consolidate its turns into facts. A later turn reopens it."""
     address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         return Ended(session=request.session, ended_at=None)
@@ -252,20 +252,20 @@ def end(space: Space, request: OfSession) -> Ended:
     example=Example(_SESSION, _GIVEN),
 )
 def delete_session(space: Space, request: OfSession) -> Erasure:
-    """Erase a session for good: its turns, its memories, and every trace of them."""
+    """Erase a session: its turns, its memories, and every trace of them."""
     from ..facts.retract import forget_session
 
     addresses = space.tx.rows("addresses_of_path", dialect="flow", name=request.flow, path=request.session)
     if not addresses:
         raise NotFound("There is no such session in this flow.")
-    # Facts without another source are erased with it. Facts that these had ended are true again (C43).
+    # Facts without another source are erased with it. Facts that they had superseded are current again (C43).
     timelines = [address_id for address_id, _, kind in addresses if kind == "timeline"]
     facts = sum(forget_session(space, flow_facts(request.flow), address_id) for address_id in timelines)
     return space.bury(addresses, facts)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):
-    """Selects the flow to erase."""
+    """The flow to erase."""
 
     flow: Flow
 
@@ -282,5 +282,5 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
     example=Example({"flow": "support"}, _GIVEN),
 )
 def delete(call: Call, request: DeleteFlow) -> Erasure:
-    """Erase all memory of a flow for good, and the keys that are limited to it."""
+    """Erase all memory of a flow, and the keys that are limited to it."""
     return erase_everything(call, "flow", request.flow)

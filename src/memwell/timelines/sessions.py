@@ -31,7 +31,7 @@ Language = Annotated[
     str,
     Meta(
         max_length=8,
-        description="The two-letter code of the language, such as `en`, `de` or `pt`, which decides how words are stemmed.",
+        description="The two-letter code of the language, such as `en`, `de` or `pt`. It decides how words are stemmed.",
     ),
 ]
 
@@ -54,7 +54,7 @@ class Sessions(Response, frozen=True, kw_only=True):
 
 
 class ListSessions(OwnerRequest, frozen=True, kw_only=True):
-    """Selects a page of sessions."""
+    """A page of sessions to list."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -100,7 +100,7 @@ class Settings(Response, frozen=True, kw_only=True):
 
 
 class ReadSettings(OwnerRequest, frozen=True, kw_only=True):
-    """Selects the settings of an owner."""
+    """The owner whose settings to read."""
 
 
 @owner_operation("settings", "GET /settings", user=Example(), flow=Example())
@@ -138,7 +138,7 @@ def configure(space: Space, request: Configure) -> Settings:
 
 
 def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
-    """A page of users or flows that have memory, each with the number of its sessions and the time of its last use."""
+    """Return a page of users or flows that have memory, each with the number of its sessions and the time of its last use."""
     (after,) = from_cursor(dialect, cursor, "")
     rows = space.tx.rows("list_collections", dialect=dialect, after=after, now=space.now, limit=limit + 1)
     return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
@@ -152,7 +152,7 @@ def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
     if keys:
         control.scrub()
     erasure = call.write(_erase_name, kind, name, keys)
-    # Wait a little for the receipt: the erasure may have deleted the key of the caller, who then cannot ask for it.
+    # Wait a little for the receipt: the erasure may have deleted the caller's key, so the caller could not read it later.
     job = wait_for_job(call, erasure.job, RECEIPT_S)
     if job.state != "done" or job.result is None:
         return erasure
@@ -178,7 +178,7 @@ def _erase_name(space: Space, kind: OwnerKind, name: str, keys: int) -> Erasure:
     _retract_sessions(space, elsewhere)
     addresses += elsewhere
     if not collections and not addresses and not keys:
-        raise NotFound(f"Nothing is remembered of that {kind}.")
+        raise NotFound(f"There is no memory of that {kind}.")
     erasure = space.bury(list({one[0]: one for one in addresses}.values()))
     for (collection_id,) in collections:
         erase_collection(space.tx, collection_id, space.now)

@@ -43,9 +43,7 @@ from ..model.fields import (
     to_json,
 )
 
-Subject = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="The person that a memory is about, if there is one.")
-]
+Subject = Annotated[str, Meta(min_length=1, max_length=1000, description="The person that a memory is about, if any.")]
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 
@@ -88,7 +86,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class Export(Request, frozen=True, kw_only=True):
-    """Selects a page of an export."""
+    """A page of an export."""
 
     flow: Flow
     limit: Limit = 500
@@ -129,14 +127,14 @@ def export(space: Space, request: Export) -> Lines:
         if kind == "timeline":
             lines += [_turn_line(entry, address) for entry in entries]
         else:
-            known = find_stored(space, entries)
-            lines += [_memory_line(space, entry, address.path, known.get(entry.id)) for entry in entries]
+            facts = find_stored(space, entries)
+            lines += [_memory_line(space, entry, address.path, facts.get(entry.id)) for entry in entries]
         if len(rows) == wanted:
             return Lines(lines=lines, next_cursor=to_cursor("export", kind, address.path, rows[-1][2]))
         if kind == "timeline":  # after its turns, so that an import ends the session after them
             created_at, ended_at = to_datetime(address.created_at), optional_datetime(address.ended_at)
             lines.append(Line(type="session", session=address.path, created_at=created_at, ended_at=ended_at))
-        path, seq = address.path + "\x01", 0  # the least path that follows
+        path, seq = address.path + "\x01", 0  # the next possible path
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
@@ -170,7 +168,7 @@ def _turn_line(entry: Entry, address: _Place) -> Line:
     )
 
 
-def _memory_line(space: Space, entry: Entry, path: str, known: StoredFact | None) -> Line:
+def _memory_line(space: Space, entry: Entry, path: str, fact: StoredFact | None) -> Line:
     rows = space.tx.rows("evidence_of", fact_id=entry.id, now=space.now)[:MAX_BATCH]
     return Line(
         type="memory",
@@ -184,9 +182,9 @@ def _memory_line(space: Space, entry: Entry, path: str, known: StoredFact | None
         created_at=to_datetime(entry.created_at),
         metadata=msgspec.json.decode(entry.metadata) if entry.metadata else None,
         origin=entry.origin,  # type: ignore[arg-type]
-        subject=known.subject if known else None,
-        valid_from=optional_datetime(known.valid_from) if known else None,
-        valid_to=optional_datetime(known.valid_to) if known else None,
+        subject=fact.subject if fact else None,
+        valid_from=optional_datetime(fact.valid_from) if fact else None,
+        valid_to=optional_datetime(fact.valid_to) if fact else None,
         evidence=[Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows if row[6]] or None,
     )
 
@@ -264,7 +262,7 @@ class _Importer:
         self._drafts.setdefault((place, path), []).append((draft, line))
 
     def _end(self, session: str, ended_at: int | None) -> None:
-        """Create a session if it has no turns, and end it if it had ended. Its turns come before it."""
+        """Create the session of a line if it has no turns, and end it if it had ended. Its turns precede this line."""
         self._drafts.setdefault((self._timeline, session), [])
         self.write()
         address = self._space.address(self._timeline, session)
@@ -281,13 +279,13 @@ class _Importer:
                     write_entry_fact(self._space, place, entry, _fact_row(line))
                     self._evidence += [(entry.id, words) for words in line.evidence or ()]
             distilled = [entry.seq for entry, line in pairs if line.distilled]
-            if distilled and place == self._timeline:  # their facts are part of the export or were retracted
+            if distilled and place == self._timeline:  # the export has their facts, unless they were retracted
                 address = self._space.address(place, path)
                 if address is not None:
                     self._space.tx.send("set_distilled", id=address.id, upto=max(distilled))
 
     def write_evidence(self) -> None:
-        """Add the evidence of the new memories, as far as its turns exist."""
+        """Add the evidence of the new memories, if its turns exist."""
         for fact_id, words in self._evidence:
             ids = self._list_ids(self._timeline, words.session, words.turn)
             turn = next(filter(None, (self._space.entry(self._timeline, one) for one in ids)), None)
@@ -306,9 +304,9 @@ class _Importer:
                 )
 
     def _find_free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
-        """The id of the line, or one derived from it if it is used elsewhere, or "" for a new id; None if the entry exists."""
+        """Return the id of a line, or one derived from it if that is used elsewhere, or "" for a new id; None if it exists."""
         for candidate in self._list_ids(place, path, wanted):
-            if candidate not in self._used and candidate != wanted:  # those of the lines were looked up at the start
+            if candidate not in self._used and candidate != wanted:  # the constructor has looked up those of lines
                 row = self._space.tx.row("entry_exists", id=candidate)
                 if row is not None:
                     self._used[candidate] = row[0]
@@ -318,7 +316,7 @@ class _Importer:
                 return candidate
             if used in (f"{place.kind}/{path}", self._find_address(place, path)):
                 return None
-        return ""  # entries that are being erased have both: it gets a new one
+        return ""  # entries that are being erased still use both
 
     def _list_ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
         return [] if wanted is None else [wanted, derive_id(place.name, place.kind, path, wanted)]

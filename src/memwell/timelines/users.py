@@ -23,7 +23,7 @@ from .sessions import NEWEST, erase_everything, list_names
 
 AUTO = "auto:"
 AFTER_AUTO = "auto;"
-"""The least string that sorts after every session named automatically."""
+"""The first string that sorts after all automatic names of sessions."""
 
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
@@ -75,7 +75,7 @@ def _to_note(draft: Draft) -> Draft:
 
 
 class History(Request, frozen=True, kw_only=True):
-    """Selects a page of turns."""
+    """A page of turns to list."""
 
     user: User
     limit: Limit = 20
@@ -99,7 +99,7 @@ def history(space: Space, request: History) -> Turns:
 
 
 class ListUsers(Request, frozen=True, kw_only=True):
-    """Selects a page of users."""
+    """A page of users to list."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -129,7 +129,7 @@ def list_users(space: Space, request: ListUsers) -> Users:
 
 
 class Forget(Request, frozen=True, kw_only=True):
-    """Selects the user to forget."""
+    """The user to forget."""
 
     user: User
 
@@ -145,7 +145,7 @@ class Forget(Request, frozen=True, kw_only=True):
     example=Example({"user": "alice"}, (("users.add", {"user": "alice", "content": "Good morning!"}),)),
 )
 def forget(call: Call, request: Forget) -> Erasure:
-    """Forget everything about a user, everywhere, and the keys that are limited to it. The job's result is the receipt."""
+    """Erase all memory of a user, and the keys that are limited to it. The job's result is the receipt."""
     return erase_everything(call, "user", request.user)
 
 
@@ -162,7 +162,7 @@ def _turns(request: Add) -> list[NewTurn]:
 
 
 def _current_session(space: Space, place: Place) -> str:
-    """The current session, or a new one after some idle time."""
+    """Return the current session, or the name of a new one after some idle time."""
     collection_id, policy = space.collection(place)
     row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=AFTER_AUTO, now=space.now)
     if row is not None:

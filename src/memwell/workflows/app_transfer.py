@@ -1,6 +1,7 @@
-"""Apps as documents: their contracts without any data, taken from one place to another (S2.39, B3.17).
+"""Export and import of apps as documents, which contain no data (S2.39, B3.17).
 
-An import compares every part of the document with what exists, and then creates all that is missing, or nothing.
+An import compares every part of the document with the stored one. It then creates all missing parts, or nothing if there is a
+conflict.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _IN_TEMPLATES = re.compile(r"\bmemory\.(\w+)")
 _IN_EXPRESSIONS = re.compile(r"""\bmemory\s*(?:\.\s*[`"']?|,\s*["'])(\w+)""")
 """A slug in an expression, where names may be quoted: memory.`2fa`, $lookup($context.memory, "2fa")."""
 
-What = Literal["app", "store", "definition", "memory_bank", "workflow"]
+PartKind = Literal["app", "store", "definition", "memory_bank", "workflow"]
 Action = Literal["create", "change", "reuse", "conflict"]
 
 
@@ -84,9 +85,9 @@ class AppFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class Part(Response, frozen=True, kw_only=True):
     """A part of an app: created, reused if it exists with the same settings, or in conflict if it exists with others. An
-    existing app is changed if it lacks what the document says; `reason` names that."""
+    existing app is changed if it lacks settings of the document; `reason` names them."""
 
-    what: What
+    what: PartKind
     name: str
     action: Action
     reason: str | None = None
@@ -102,7 +103,7 @@ class Imported(Response, frozen=True, kw_only=True):
 
 
 class DryRun(Exception):
-    """Rolls back an import that was only tried."""
+    """Raised to roll back an import that was only tried."""
 
     def __init__(self, result: Imported) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ class DryRun(Exception):
 
 
 class Importer:
-    """An import of an app. Whatever can be checked without the database is checked first."""
+    """An import of an app. The constructor makes all checks that need no database."""
 
     def __init__(self, call: Call, app: str, file: AppFile) -> None:
         self._app, self._file = app, file
@@ -131,7 +132,7 @@ class Importer:
         if file.workflow is not None:
             parse_document(file.workflow)
             if file.function is not None:
-                raise Invalid("Give either `workflow` or `function`: one of them answers.", field="document")
+                raise Invalid("Give either `workflow` or `function`, not both.", field="document")
 
     def run(self, space: Space) -> Imported:
         self._compare(space)
@@ -146,7 +147,7 @@ class Importer:
         return Imported(app=self._app, dry_run=False, parts=self._parts, ids=self._ids)
 
     def try_run(self, space: Space) -> None:
-        """Import and raise DryRun, because some conflicts show only on creation."""
+        """Import and raise DryRun, which rolls the import back. Some conflicts show only on creation."""
         self._compare(space)
         ids = dict(self._ids)
         if not any(part.action == "conflict" for part in self._parts):
@@ -163,7 +164,7 @@ class Importer:
         for name, new in self._stores.items():
             store = stores_of(self._app).find(space, name)
             others = [] if store is None else list_store_differences(store, new)
-            reason = f"it is there with another {join_names(others)}" if others else None
+            reason = f"it exists with another {join_names(others)}" if others else None
             self._note_part("store", name, store is not None, reason)
         for key, definition in self._definitions.items():
             self._compare_definition(space, key, definition)
@@ -178,18 +179,18 @@ class Importer:
         if found is not None:
             self._ids[key] = found.id
             others = list_differences(found, new)
-            reason = f"the slug {slug!r} is there with another {join_names(others)}" if others else None
+            reason = f"the slug {slug!r} exists with another {join_names(others)}" if others else None
         elif is_name_taken(space, new.name):
-            reason = "the name is that of another definition"
+            reason = "another definition has this name"
         self._note_part("definition", new.name, found is not None, reason)
 
     def _compare_bank(self, space: Space, key: str, bank: Bank) -> None:
         name = self._requests[key].name
         found = documents.list_by_name(space.tx, BANK, name)
-        reason = "there are several of that name" if len(found) > 1 else None
+        reason = "several banks have this name" if len(found) > 1 else None
         if len(found) == 1:
             self._ids[key] = found[0].id
-            reason = None if BANKS.decode(found[0].body) == bank else "its settings are others"
+            reason = None if BANKS.decode(found[0].body) == bank else "it exists with other settings"
         self._note_part("memory_bank", name, bool(found), reason)
 
     def _compare_app(self, space: Space) -> None:
@@ -197,9 +198,9 @@ class Importer:
         if app is None:
             self._note("app", self._app, "create")
         elif _has_other_answer(app, file):
-            self._note("app", self._app, "conflict", "something else answers for it")
+            self._note("app", self._app, "conflict", "another workflow or function answers for it")
         elif changes := self._list_changes(app):
-            self._note("app", self._app, "change", f"it gets {', '.join(f'`{name}`' for name in changes)}")
+            self._note("app", self._app, "change", f"the import sets {', '.join(f'`{name}`' for name in changes)}")
         else:
             self._note("app", self._app, "reuse")
         if file.workflow is not None:
@@ -224,10 +225,10 @@ class Importer:
             changes["description"] = file.description
         return changes
 
-    def _note_part(self, what: What, name: str, exists: bool, reason: str | None) -> None:
+    def _note_part(self, what: PartKind, name: str, exists: bool, reason: str | None) -> None:
         self._note(what, name, "conflict" if reason else "reuse" if exists else "create", reason)
 
-    def _note(self, what: What, name: str, action: Action, reason: str | None = None) -> None:
+    def _note(self, what: PartKind, name: str, action: Action, reason: str | None = None) -> None:
         self._parts.append(Part(what=what, name=name, action=action, reason=reason))
 
     # -- creating ------------------------------------------------------------------------------------------------------
@@ -255,8 +256,8 @@ class Importer:
 
 
 def _replace_ids(value: Any, ids: Mapping[str, str], field: str = "") -> Any:
-    """Replace the ids in a document. A document may use names instead; these count only in fields that refer to something,
-    since a text may be spelled like one."""
+    """Replace the ids in a document. A document may use names instead. They are replaced only in fields that refer to a part,
+    because any other text may happen to equal a name."""
     match value:
         case str() if field in REFERENCES or _ID.fullmatch(value):
             return ids.get(value, value)
@@ -268,7 +269,7 @@ def _replace_ids(value: Any, ids: Mapping[str, str], field: str = "") -> Any:
 
 
 def _has_other_answer(app: App, file: AppFile) -> bool:
-    """Tell if an app answers by something that the document does not say."""
+    """Return True if a workflow or function answers for the app that the document does not name."""
     if file.function is not None:
         return bool(app.workflow) or app.function not in (None, "", file.function)
     return file.workflow is not None and bool(app.function)
@@ -289,7 +290,7 @@ def _name_field(field: str) -> Iterator[None]:
         yield
     except (Invalid, Conflict) as error:
         details = {**error.details, "field": field[:MAX_SHOWN]}
-        raise type(error)(f"`{field[:MAX_SHOWN]}` cannot be made: {error.message}", **details) from None
+        raise type(error)(f"`{field[:MAX_SHOWN]}` cannot be created: {error.message}", **details) from None
 
 
 Source = Annotated[
@@ -298,7 +299,7 @@ Source = Annotated[
         description="An app that was exported: YAML or JSON as a text (on the command line also `@FILE`), or an object."
     ),
 ]
-DryRunField = Annotated[bool, Meta(description="Only say what would be made, and what stands in the way.")]
+DryRunField = Annotated[bool, Meta(description="Only report what would be created, and the conflicts.")]
 
 
 class AppDocument(Response, frozen=True, kw_only=True):
@@ -309,7 +310,7 @@ class AppDocument(Response, frozen=True, kw_only=True):
 
 @operation("apps.export", "GET /v1/apps/{app}/export", example=Example({"app": "shop"}, GIVEN))
 def export(space: Space, request: OfApp) -> AppDocument:
-    """Export an app as a document: its stores, its workflow, and the banks and definitions that this names, without content."""
+    """Export an app as a document: its stores, its workflow, and the banks and definitions of the workflow, without content."""
     app = require_app(space, request.app).settings
     workflow = None if app.workflow is None else documents.find(space.tx, WORKFLOW, app.workflow)
     body = None if workflow is None else decode_document(workflow.body)
@@ -326,7 +327,7 @@ def export(space: Space, request: OfApp) -> AppDocument:
 
 
 class ImportApp(Request, frozen=True, kw_only=True):
-    """An app to make from a document, perhaps under another name."""
+    """A document to import as an app, perhaps under another name."""
 
     app: AppName
     document: Source
@@ -342,8 +343,8 @@ class ImportApp(Request, frozen=True, kw_only=True):
     example=Example({"app": "shop", "document": {"stores": {"cart": {"access": "session", "retention": "session"}}}}),
 )
 def import_app(call: Call, request: ImportApp) -> Imported:
-    """Make an app from a document, all or nothing. Parts that exist with the same settings are used again. If one exists with
-    other settings, it is named, and nothing is changed."""
+    """Create an app from a document, all or nothing. Parts that exist with the same settings are reused. If a part exists with
+    other settings, the error names it and nothing is changed."""
     importer = Importer(call, request.app, _read_file(request.document))
     if not request.dry_run:
         return call.write(importer.run)
@@ -360,19 +361,21 @@ def _read_file(source: str | dict[str, Any]) -> AppFile:
     except Invalid as error:
         reasons = "; ".join(str(one.get("reason")) for one in error.details.get("problems", [])) or error.message
         raise type(error)(f"The document cannot be read: {reasons}", field="document", **error.details) from None
-    if isinstance(value, dict) and list(value) == ["document"]:  # the answer of `apps.export` as it stands
+    if isinstance(value, dict) and list(value) == ["document"]:  # the unchanged response of `apps.export`
         value = value["document"]
     try:
         file = typed.convert(value, AppFile)
     except msgspec.ValidationError as error:
         raise Invalid(f"This is not an exported app: {str(error)[:300]}.", field="document") from None
     if file.memwell != 1:
-        raise Invalid(f"The document is of version {file.memwell}, and this program reads version 1.", field="document")
+        raise Invalid(
+            f"The document has version {file.memwell}, but this program reads only version 1.", field="document"
+        )
     return file
 
 
 def _find_definitions(space: Space, workflow: Any) -> dict[str, Any]:
-    """The definitions that a workflow names: by slug in a template or an expression, or by id."""
+    """Return the definitions that a workflow names: by slug in a template or an expression, or by id."""
     named: dict[str, Any] = {}
     for text in _list_strings(workflow):
         slugs = _IN_EXPRESSIONS if is_expression(text) else _IN_TEMPLATES
@@ -385,7 +388,7 @@ def _find_definitions(space: Space, workflow: Any) -> dict[str, Any]:
 
 
 def _find_banks(space: Space, workflow: Any) -> dict[str, Any]:
-    """The banks that a workflow names and does not create itself, by their ids."""
+    """Return the banks, by id, that a workflow names and does not create itself."""
     found: dict[str, Any] = {}
     if workflow is None:
         return found
@@ -402,7 +405,7 @@ def _list_strings(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            if isinstance(value.get("memory"), dict):  # a task names what it updates by slug
+            if isinstance(value.get("memory"), dict):  # a task names the memory that it updates by slug
                 yield from value["memory"]
             for one in value.values():
                 yield from _list_strings(one)

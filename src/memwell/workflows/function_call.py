@@ -40,10 +40,10 @@ def call_function(
     *,
     only_if_required: bool = False,
 ) -> Output:
-    """The result of a function as text. Exceptions become NodeFailed with the function's name.
+    """Call a function and return its result as text. Exceptions become NodeFailed with the function's name.
 
-    A message goes to the first parameter, unless that is among the arguments, or has a default and the message is given only if
-    required. Each function may have a parameter `memory`.
+    The message is passed to the first parameter, unless that is among the arguments. With `only_if_required` it is passed only to
+    a parameter without a default. Every function may have a parameter `memory`.
     """
     function = call.engine.function(name)
     inner = inspect.unwrap(function)
@@ -65,13 +65,13 @@ def call_function(
         return _to_output(_await(result) if inspect.isawaitable(result) else result)
     except (MemwellError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # a function fails as a step, and ends nothing else
+    except BaseException as error:  # even SystemExit only fails the step
         reason = str(error)[:MAX_MESSAGE].encode(errors="replace").decode()
         raise NodeFailed(f"The function `{name}` raised {type(error).__name__}: {reason}", function=name) from error
 
 
 def _await(awaitable: Awaitable[Any]) -> Any:
-    """The result of an awaitable, in a new event loop; in a thread of its own if a loop is running here."""
+    """Await in a new event loop. If this thread already runs a loop, use another thread."""
     import asyncio  # here, because it takes long to load and few functions need it
 
     async def wait() -> Any:
@@ -102,7 +102,7 @@ class FunctionTool(NamedTuple):
     parameters: type[msgspec.Struct]
 
     def to_tool(self) -> completer.Tool:
-        """The tool as a model sees it. The schema has an object at its top, as all servers require."""
+        """Convert to the tool that a model sees. The schema has an object at its top, because all servers require it."""
         description = self.tool.description or inspect.getdoc(self.function) or f"Calls `{self.tool.action}`."
         (_,), parts = msgspec.json.schema_components([self.parameters], ref_template="#/$defs/{name}")
         top = {name: value for name, value in parts.pop(self.parameters.__name__).items() if name != "title"}
@@ -119,7 +119,7 @@ class FunctionTool(NamedTuple):
 
 
 def build_tool(tool: Tool, function: Callable[..., Any]) -> FunctionTool:
-    """A function as a tool. Arguments that the document sets are not asked of the model."""
+    """Build a tool from a function. The model does not choose the arguments that the document sets."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -139,7 +139,7 @@ def build_tool(tool: Tool, function: Callable[..., Any]) -> FunctionTool:
 
 
 def _list_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations that JSON Schema can express. Other parameters accept anything."""
+    """Return the annotations that JSON Schema can express. Other parameters accept anything."""
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
@@ -163,7 +163,7 @@ class RunMemory:
         self._call = call
 
     def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
-        """The record of a store, or some of its fields; None if there is none."""
+        """Return the record of a store, or some of its fields; None if there is no record."""
         wanted = contents.check_projections(projections)
         value = self._call.read_content(self._app(), store_name)
         return value if value is None or wanted is None else project(value, wanted)

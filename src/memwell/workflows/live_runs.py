@@ -1,4 +1,7 @@
-"""The runs of this process: each has a thread of its own, so that it goes on when its caller has gone; and cached outputs."""
+"""The runs of this process, and cached outputs of steps.
+
+On a server each run has a thread of its own, so that it goes on when the connection breaks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ MAX_CACHED_CHARACTERS = 16 * 1024 * 1024
 MAX_RUNS = 200
 KEEP_S = 60.0
 """The time that the events of a run stay in memory after its end."""
-INTERRUPTED = "Its process ended while it ran."
+INTERRUPTED = "The process ended during the run."
 
 
 class Cache:
@@ -36,14 +39,14 @@ class Cache:
 
     def get(self, key: bytes) -> Output | None:
         with self._lock:
-            found = self._outputs.get(key)
-            if found is None:
+            if key not in self._outputs:
                 return None
-            if found[0] < time.monotonic():
+            expires_at, output = self._outputs[key]
+            if expires_at < time.monotonic():
                 self._drop(key)
                 return None
             self._outputs.move_to_end(key)
-            return found[1]
+            return output
 
     def put(self, key: bytes, output: Output, seconds: float) -> None:
         with self._lock:
@@ -64,7 +67,7 @@ class Cache:
 
 
 class Runs:
-    """The runs of this process, also those that have just ended."""
+    """The runs of this process, including those that ended recently."""
 
     def __init__(self) -> None:
         self.cache = Cache()
@@ -76,7 +79,7 @@ class Runs:
         self._lock = Lock()
 
     def find_events(self, run_id: str) -> EventLog | None:
-        """The events of a run of this process that goes on, or has just ended."""
+        """Return the events of a run of this process that is in progress or ended recently."""
         with self._lock:
             self._sweep()
             return self._events.get(run_id)
@@ -89,10 +92,10 @@ class Runs:
                 self._drop(run_id)
 
     def run(self, call: Call, work: Callable[[RunStart], None], *, wait: bool) -> str:
-        """Do the work of a run to its end, or in the background, and return the id of the run. Raise the error that prevented its
-        beginning. The work calls its argument with the id when the run is stored, for the log of its events.
+        """Execute a run, to its end or in the background, and return its id. Raise the error if the run could not start.
 
-        Inside `collect_starts` this does not wait for the end.
+        When the run is stored, `work` calls its argument with the id and gets the log for the events. Inside `collect_starts`
+        this method does not wait for the end.
         """
         start, starts = RunStart(partial(self._add, call)), _starts.get()
         if wait and starts is None:
@@ -110,7 +113,7 @@ class Runs:
         return start.run_id
 
     def interrupt(self) -> None:
-        """Mark the runs as interrupted, because the process is about to end; otherwise that shows when their leases expire."""
+        """Mark the runs as interrupted, because the process is about to end. Otherwise this shows only when the leases expire."""
         with self._lock:
             self._closed = True
             calls = dict(self._calls)
@@ -132,9 +135,7 @@ class Runs:
         try:
             with self._lock:
                 if self._closed:
-                    raise Unavailable(
-                        "This process is being stopped and begins no run any more: try again in a moment."
-                    )
+                    raise Unavailable("This process is shutting down and starts no more runs: try again in a moment.")
                 if self._count >= MAX_RUNS:
                     raise Unavailable(f"There are {MAX_RUNS} runs in progress: try again when one has ended.")
                 self._count += 1
@@ -164,7 +165,7 @@ class Runs:
 
     def _sweep(self) -> None:
         old = time.monotonic() - KEEP_S
-        for run_id in [one for one, ended in self._ended.items() if ended < old]:
+        for run_id in [run_id for run_id, ended_at in self._ended.items() if ended_at < old]:
             self._drop(run_id)
 
     def _drop(self, run_id: str) -> None:
@@ -176,7 +177,7 @@ class RunStart:
     """The start of a run in another thread: the events of the run, or the error that prevented it."""
 
     def __init__(self, begin: Callable[[str], EventLog]) -> None:
-        self._begin, self._known = begin, Event()
+        self._begin, self._settled = begin, Event()
         self.events: EventLog | None = None
         self.error: Exception | None = None
 
@@ -186,18 +187,18 @@ class RunStart:
 
     def __call__(self, run_id: str) -> EventLog:
         events = self.events = self._begin(run_id)
-        self._known.set()
+        self._settled.set()
         return events
 
     def fail(self, error: Exception) -> None:
         self.error = error
-        self._known.set()
+        self._settled.set()
         if self.events is not None:
             self.events.end()
 
     def wait(self) -> None:
-        """Wait until the run has begun; raise the error that prevented it."""
-        self._known.wait()
+        """Wait until the run has started; raise the error if it could not."""
+        self._settled.wait()
         if self.events is None and self.error is not None:
             raise self.error
 
@@ -207,7 +208,7 @@ _starts: ContextVar[list[RunStart] | None] = ContextVar("_starts", default=None)
 
 @contextmanager
 def collect_starts() -> Iterator[list[RunStart]]:
-    """Inside, runs are begun but not waited for: the caller waits for the collected ones where it costs no thread."""
+    """Start runs without waiting for their ends. The caller waits for the collected ones in a way that costs no thread."""
     starts: list[RunStart] = []
     token = _starts.set(starts)
     try:

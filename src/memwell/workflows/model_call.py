@@ -1,6 +1,6 @@
 """Calls of a language model by a step, within its time and the tenant's budget; and a model that may call tools first.
 
-A model is told why a call of a tool failed, and may try again: an unknown tool, arguments that do not fit, a function that
+If a tool call fails, the model gets the reason and may try again: the tool is unknown, its arguments do not fit, or its function
 raised. The number of rounds and of calls is limited.
 """
 
@@ -40,7 +40,7 @@ NO_MODEL = (
 MAX_CALLS = 64
 """Calls of tools in one task."""
 MAX_TOOL_RESULT = 64 * 1024
-"""Characters of a tool's result that the model gets."""
+"""Characters of a tool's result that the model receives."""
 MAX_ARGUMENTS = 256 * 1024
 _SCHEMA = "Answer with JSON alone, without any other word. It must fit this JSON Schema: "
 
@@ -56,17 +56,17 @@ class ModelCall:
         model: tuple[Completer, LLMConfig] | None = None,
         check_time: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check_time` raises when the step was abandoned."""
+        """`check_time` raises if the step was abandoned."""
         self._call, self._on_text, self._check_time = call, on_text, check_time
         self._model = model
         self._until = time.monotonic() + timeout_s
 
     def find_model(self) -> tuple[Completer, LLMConfig] | None:
-        """The model of the task, or the configured one, which is opened only when a step needs it."""
+        """Return the model of the task, or the configured one, which is opened only when a step needs it."""
         return self._model or self._call.engine.completer
 
     def ask(self, messages: Sequence[Message], max_tokens: int, temperature: float | None = None) -> str:
-        """The answer as text, which is streamed."""
+        """Return the answer as text, and stream it."""
 
         def stream(completer: Completer, limits: dict[str, Any]) -> Completion:
             whole: Completion | None = None
@@ -84,7 +84,7 @@ class ModelCall:
     def call(
         self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int, temperature: float | None
     ) -> Completion:
-        """An answer, or calls of tools."""
+        """Return an answer, or calls of tools."""
 
         def answer(completer: Completer, limits: dict[str, Any]) -> Completion:
             if not isinstance(completer, Caller):
@@ -96,7 +96,7 @@ class ModelCall:
     def ask_json(
         self, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int, temperature: float | None
     ) -> str:
-        """An answer in JSON. The caller checks it against the schema."""
+        """Return an answer in JSON. The caller checks it against the schema."""
 
         def answer(completer: Completer, limits: dict[str, Any]) -> Completion:
             return completer.complete(messages, schema=schema, **limits, **temperature_argument(completer, temperature))
@@ -111,20 +111,20 @@ class ModelCall:
         tools: Sequence[Tool] = (),
     ) -> Completion:
         """Ask within the time of the step and the tenant's budget, and record the cost."""
-        found = self.find_model()
-        if found is None:
+        model = self.find_model()
+        if model is None:
             raise Invalid(NO_MODEL)
-        completer, wanted = found
+        completer, config = model
         self._check_time()
         left = self._until - time.monotonic()
         if left <= 0:
             raise Unavailable("There is no time left to ask the model (timeout).")
-        limits = {"max_tokens": max_tokens, "timeout_s": min(wanted.timeout_s, left)}
-        asked = sum(map(estimate_message, messages)) + sum(estimate_tokens(str(tool)) for tool in tools)
+        limits = {"max_tokens": max_tokens, "timeout_s": min(config.timeout_s, left)}
+        tokens = sum(map(estimate_message, messages)) + sum(estimate_tokens(str(tool)) for tool in tools)
         engine = self._call.engine
         store = TenantStore(engine.store, self._call.principal.tenant)
-        ledger = Ledger(store, engine.clock, wanted.tokens_per_day)
-        return ledger.pay(asked, max_tokens, lambda: work(completer, limits))
+        ledger = Ledger(store, engine.clock, config.tokens_per_day)
+        return ledger.pay(tokens, max_tokens, lambda: work(completer, limits))
 
 
 class ToolUse(NamedTuple):
@@ -157,16 +157,16 @@ class Agent:
         self.uses: list[ToolUse] = []
 
     def ask(self, messages: list[Message]) -> str:
-        """A text, which is streamed if there are no tools."""
+        """Return the answer as text. It is streamed if there are no tools."""
         if self._tools:
             return self._ask_with_tools(messages)
         return self._model.ask(messages, self._max_tokens, self._temperature)
 
     def ask_json(self, messages: list[Message], schema: Mapping[str, Any]) -> tuple[Any, str]:
-        """An object that fits a schema, and the text of the answer.
+        """Return an object that fits a schema, and the text of the answer.
 
-        The answer after the calls of tools may fit already; if not, the model is asked for JSON alone, and once more with
-        the errors. The schema is in the prompt, too, because not every server supports schemas.
+        The answer after the tool calls may fit already. If not, ask the model for JSON alone, and once more with the errors.
+        The schema is also in the prompt, because not every server supports schemas.
         """
         if self._tools:
             text = self._ask_with_tools(messages)
@@ -195,12 +195,12 @@ class Agent:
             messages += [Message("tool", self._use(call), call_id=call.id) for call in answer.calls]
         raise ModelFailed(
             f"The model called tools for {self._rounds} rounds and gave no answer (rounds). Raise `settings.max_steps`, "
-            "or say in `system` when it is to stop.",
+            "or say in `system` when to stop.",
             reason="tools",
         )
 
     def _use(self, call: ToolCall) -> str:
-        """The result of a call, as the model gets it."""
+        """Perform a call and return the result for the model."""
         if len(self.uses) >= MAX_CALLS:
             raise ModelFailed(f"The model has called more than {MAX_CALLS} tools in one task (calls).", reason="tools")
         failed, begin = True, time.perf_counter()
@@ -211,7 +211,7 @@ class Agent:
             result = self._call_tool(call.name, _parse_arguments(call.arguments), len(self.uses) + 1)
             failed = False
         except (ModelFailed, StorageError, Unavailable):
-            raise  # the model cannot help it
+            raise  # the model cannot correct these
         except MemwellError as error:
             if error.details.get("reason") == EMPTIED_REASON:
                 raise
@@ -223,14 +223,14 @@ class Agent:
 
 
 def describe_calls(messages: Sequence[Message]) -> list[Message]:
-    """Replace calls of tools by words: servers reject them in requests without tools."""
+    """Replace tool calls by text, because servers reject them in requests without tools."""
     described = []
     for message in messages:
         if message.role == "tool":
             described.append(Message("user", f"Result: {message.content}"))
         elif message.calls:
-            called = "; ".join(f"{call.name} with {call.arguments}" for call in message.calls)
-            described.append(Message("assistant", f"{message.content}\n(I have called {called}.)".strip()))
+            calls = "; ".join(f"{call.name} with {call.arguments}" for call in message.calls)
+            described.append(Message("assistant", f"{message.content}\n(I have called {calls}.)".strip()))
         else:
             described.append(message)
     return described
@@ -249,7 +249,7 @@ def _parse_arguments(text: str) -> Mapping[str, Any]:
 
 
 def _parse_object(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """The object in an answer, and the reason if it does not fit. Models often write JSON between three backticks."""
+    """Return the object in an answer, and the reason if it does not fit the schema. Models often put JSON between backticks."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text.split("\n", 1)[1].rsplit("```", 1)[0]

@@ -1,4 +1,4 @@
-"""Stored workflows with their versions (system S1): created, changed, checked."""
+"""Operations that check, store, read and delete workflows and their versions (system S1)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReadDocument(NamedTuple):
 
 
 def read_document(given: str | dict[str, Any]) -> ReadDocument:
-    """Read YAML, JSON or an object. Raises only if it cannot be parsed; other problems are in the result."""
+    """Read YAML, JSON or an object. Raise an error only if it cannot be parsed; the result contains all other problems."""
     source = read_source(given)
     problems = Problems(source.place)
     reader = TaskReader(problems) if is_task_document(source.value) else TreeReader(problems)
@@ -55,7 +55,7 @@ def read_document(given: str | dict[str, Any]) -> ReadDocument:
 
 
 def parse_document(given: str | dict[str, Any]) -> Runnable:
-    """A document that can run. Raises an error with all its problems."""
+    """Return a document that can run, or raise an error with all its problems."""
     found = read_document(given)
     found.problems.refuse()
     return found.document
@@ -130,7 +130,7 @@ def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
 
 
 def _check_settings(call: Call, found: ReadDocument) -> None:
-    """Note the problems of declared banks that only the settings together, and this server, show."""
+    """Add the problems of declared banks that depend on several settings, or on this server."""
     for name, settings in found.document.banks.items():
         try:
             build_bank(call, typed.convert({**settings, "name": name}, CreateBank))
@@ -143,7 +143,7 @@ def _check_settings(call: Call, found: ReadDocument) -> None:
 
 
 def _check_banks(space: Space, found: ReadDocument) -> list[str]:
-    """Note banks that do not exist, or of which several have the same name. Return their names."""
+    """Add a problem for each bank that does not exist or has an ambiguous name. Return the names of these banks."""
     reasons: dict[str, str] = {}
     for node in found.document.walk():
         name = node.bank
@@ -159,13 +159,13 @@ def _find_missing_definitions(space: Space, found: ReadDocument) -> list[tuple[P
     return list(find_missing_definitions(space, found.document)) if isinstance(found.document, TaskDocument) else []
 
 
-def _find_bank_problem(space: Space, name: str, can_be_made: bool) -> str:
+def _find_bank_problem(space: Space, name: str, is_declared: bool) -> str:
     if documents.find(space.tx, BANK, name) is not None:
         return ""
     several = len(documents.list_by_name(space.tx, BANK, name))
     if several > 1:
         return f"there are {several} memory banks called {name[:100]!r}: give an id."
-    return "" if several or can_be_made else f"there is no memory bank {name[:100]!r}."
+    return "" if several or is_declared else f"there is no memory bank {name[:100]!r}."
 
 
 class CreateWorkflow(Request, frozen=True, kw_only=True):
@@ -194,7 +194,7 @@ class UpdateWorkflow(Request, frozen=True, kw_only=True):
     workflow: WorkflowId
     document: Source
     expected_version: (
-        Annotated[int, Meta(ge=1, description="The version that was read: refused if it has changed.")] | None
+        Annotated[int, Meta(ge=1, description="The version that was read; a newer one is not replaced.")] | None
     ) = None
 
 
@@ -206,7 +206,7 @@ class UpdateWorkflow(Request, frozen=True, kw_only=True):
     example=Example({**_OF, "document": HELLO, "expected_version": 1}, _GIVEN),
 )
 def update_workflow(call: Call, request: UpdateWorkflow) -> Workflow:
-    """Store the next version of a workflow. Earlier ones stay, and runs say which one they ran."""
+    """Store the next version of a workflow. Earlier versions stay, and each run names its version."""
     found = read_document(request.document)
     return call.write(_update, request, found)
 
@@ -282,9 +282,8 @@ def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     bank = require_bank(space, request.bank)
     found = []
     for stored in documents.list_documents(space.tx, KIND):
-        document = read_document(
-            decode_document(stored.body)
-        ).document  # it may have become invalid since it was stored
+        # A stored document may have become invalid since: its problems are ignored.
+        document = read_document(decode_document(stored.body)).document
         if {bank.id, bank.name} & {node.bank for node in document.walk()}:
             found.append(AgentOfBank(agent_id=stored.id, agent_name=stored.name))
     return found
@@ -305,7 +304,7 @@ def _check(space: Space, found: ReadDocument) -> None:
 
 
 def require_workflow(space: Space, workflow_id: str, version: int | None = None) -> Stored:
-    """A workflow in one of its versions; by default the newest."""
+    """Return a workflow in one of its versions; by default the newest."""
     newest = documents.find(space.tx, KIND, workflow_id)
     if newest is None:
         raise NotFound("There is no such workflow.")

@@ -1,8 +1,7 @@
 """One run of a workflow: the step protocol that both kinds of documents share, and the events of a run.
 
-A document describes its steps; `WorkflowRun` performs each of them: retries, timeouts, storing and events are here. A run
-ends in a named state whatever its steps do. Entries that a step has written stay, and are not written again if the run is
-repeated.
+A document describes its steps. `WorkflowRun` performs them with retries and timeouts, stores them and adds their events. A run
+always ends in a named state. Entries that a step has written stay, and are not written again if the run is repeated.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ MAX_PARALLEL = 16
 MAX_WARNINGS = 50
 MAX_WARNING = 2000
 GRACE_S = 0.5
-"""A model knows its time limit, and reports by itself that it was reached."""
+"""Extra time for a step, because a model that asks within the same limit reports the timeout itself."""
 RETRYABLE = (ModelFailed, Unavailable, StorageError)
 PERMANENT = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget", "tools")
-"""Reasons of a ModelFailed that a retry does not help."""
+"""Reasons of a ModelFailed for which a retry is useless."""
 RESULTS = ("streaming_result", "display_result", "send_text_message")
 """Steps whose output is a result of the run."""
 T = TypeVar("T")
@@ -52,7 +51,7 @@ Given = TypeVarTuple("Given")
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`run`: the run began or ended; `step`: a step did; `text`: the next piece of the answer; `result`: a result of the run."""
+    """`run`: the run began or ended; `step`: a step began or ended; `text`: the next piece of the answer; `result`: a result."""
 
     kind: Literal["run", "step", "text", "result"]
     run: str
@@ -71,13 +70,13 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind == "run" and self.state != "running"
 
     def redact(self) -> RunEvent:
-        """Without texts, except the name of the run."""
+        """Return the event without its texts, except for the name of the run."""
         name = self.text if self.kind == "run" and self.state == "running" else None
         return msgspec.structs.replace(self, text=name, error=None)
 
 
 class EventLog:
-    """The events of a run so far, and those who wait for the next."""
+    """The events of a run so far, and callbacks for the next ones."""
 
     def __init__(self, run_id: str, on_end: Callable[[EventLog], None] = lambda log: None) -> None:
         self.run_id = run_id
@@ -99,7 +98,7 @@ class EventLog:
             self._notify()
 
     def redact(self) -> None:
-        """Remove the texts of all events, also of those to come."""
+        """Remove the texts of all events, including later ones."""
         with self._changed:
             self._redacted = True
             self._events = [event.redact() for event in self._events]
@@ -112,7 +111,7 @@ class EventLog:
 
     @contextmanager
     def watch(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call something at every event, from the run's threads. It must neither wait nor fail."""
+        """Call `callback` at every event, in a thread of the run. It must neither block nor raise."""
         with self._changed:
             self._callbacks.append(callback)
         try:
@@ -122,9 +121,9 @@ class EventLog:
                 self._callbacks.remove(callback)
 
     def list_after(self, number: int, timeout_s: float) -> tuple[list[RunEvent], bool]:
-        """The events after a number, waiting for the first; and whether there will be no more.
+        """Return the events after a number, and True if there will be no more. Wait for the first event until the timeout.
 
-        Someone who has seen all events of a run that is over gets the last one again, as for a run read from the database.
+        If the run is over and the caller has read all events, return the last one again, as for a run read from the database.
         """
         until = time.monotonic() + timeout_s
         with self._changed:
@@ -140,7 +139,7 @@ class EventLog:
 
 
 def build_events(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[RunEvent]:
-    """The events of a run that is over, from its stored steps; without the pieces of a model's answer."""
+    """Build the events of a run that is over from its stored steps, without the pieces of a model's answer."""
     events = [RunEvent(kind="run", run=row.id, state="running", text=row.name)]
     above: list[str] = []
     for step in steps:
@@ -166,7 +165,7 @@ def build_events(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[Run
 class RunCall(Call):
     """The call of a run, with the run's app, user and session.
 
-    Reads through it are noted in the run in the same transaction: if what was read is erased, so is the run.
+    A read notes its address in the run, in the same transaction. If data of that address is erased, the run is emptied.
     """
 
     def __init__(self, call: Call, run_id: str, scope: Scope) -> None:
@@ -175,17 +174,17 @@ class RunCall(Call):
         self.warn: Callable[[Sequence[str]], None] = lambda messages: None
 
     def with_warn(self, warn: Callable[[Sequence[str]], None]) -> Self:
-        """The same call with another receiver of warnings."""
+        """Return the same call with another receiver of warnings."""
         call = copy.copy(self)
         call.warn = warn
         return call
 
     def note(self, work: Callable[[Space, *Given], T], *given: *Given) -> T:
-        """Write about the run itself, without an event."""
+        """Write data of the run itself, without an event."""
         return self.engine.write(self.principal, work, *given)
 
     def recall(self) -> MemoryValues:
-        """The `{{memory.…}}` namespace, read on demand."""
+        """Return the `{{memory.…}}` namespace, which is read on demand."""
 
         def fetch(name: str) -> tuple[Any, str | None]:
             found = self._read(lambda space: recall_memory(space, name, self.scope))
@@ -196,8 +195,8 @@ class RunCall(Call):
         return MemoryValues(fetch)
 
     def read_content(self, app: str, name: str) -> Any:
-        """The content of a store, or the session meta. Content that does not fit its schema any more is returned with a
-        warning: code that saw nothing would overwrite it."""
+        """Return the content of a store, or the session meta. Content that no longer fits its schema is returned with a warning,
+        because code that gets None would overwrite it."""
 
         def recall(space: Space) -> MemoryValue:
             if name == SESSION_META:
@@ -219,15 +218,15 @@ class RunCall(Call):
         return self.note(recall_and_touch)
 
     def perform(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
-        """Perform an operation with its event, unless the run is over or was emptied. With a mark it is done once, however
-        often the run is repeated."""
+        """Perform an operation with its event, unless the run is over or was emptied. With a mark it is performed once, even if
+        the run is repeated."""
 
         def check_and_work(space: Space) -> T:
             row = run_rows.find_run(space.tx, self.run_id)
             if row is None or row.is_emptied:
                 raise Conflict(EMPTIED_MESSAGE, reason=EMPTIED_REASON)
             if row.state in ("done", "failed"):
-                raise Conflict("The run is over: it cannot write any more.")
+                raise Conflict("The run is over and cannot write any more.")
             space.run = self.run_id
             return work(space)
 
@@ -236,7 +235,7 @@ class RunCall(Call):
 
 
 def find_bank_id(space: Space, name: str) -> str | None:
-    """The id of a bank, by its id or its name."""
+    """Return the id of a bank, by its id or its name; None if there is no such bank."""
     if documents.find(space.tx, BANK, name) is not None:
         return name
     banks = documents.list_by_name(space.tx, BANK, name)
@@ -246,7 +245,7 @@ def find_bank_id(space: Space, name: str) -> str | None:
 
 
 def find_seq(space: Space, place: Place, entry_id: str) -> int | None:
-    """The sequence number of an entry that the run may have written before."""
+    """Return the sequence number of an entry, or None if the run has not written it yet."""
     rows = space.rows("any_entry", place, id=entry_id)
     return Entry(*rows[0][: len(Entry.__struct_fields__)]).seq if rows else None
 
@@ -257,7 +256,7 @@ class Output(NamedTuple):
     text: str
     content_type: str = "text/plain"
     loaded: tuple[str, ...] = ()
-    """Ids of the entries that it consists of, if it was loaded."""
+    """The ids of its entries, if it was loaded from a bank."""
     value: Any = None
     """The output of a task as expressions see it."""
 
@@ -277,7 +276,7 @@ class Retries(NamedTuple):
 
 
 class Step:
-    """A step of a run: its identity, its input, and how it is executed."""
+    """A step of a run: its identity, its input and its work."""
 
     def __init__(
         self, step_id: str, kind: str, path: str, number: int, level: int = 0, parent: str | None = None
@@ -295,7 +294,7 @@ class Step:
         """Called after the last attempt, before the step is stored."""
 
     def list_addresses(self, space: Space) -> Iterable[int]:
-        """The addresses that the step has read: if one is erased, so is the run."""
+        """Return the addresses that the step has read. If data of one is erased, the run is emptied."""
         return ()
 
     def warn(self, messages: Iterable[str]) -> None:
@@ -318,7 +317,7 @@ class WorkflowRun(ABC):
     def __init__(self, call: Call, name: str, new: NewRun, events: EventLog, run_id: str) -> None:
         self.new, self._events, self.run_id, self._name = new, events, run_id, name
         self._results: dict[int, str] = {}
-        """Results by the numbers of their steps, which are in the order of the document."""
+        """Results by the numbers of their steps. The numbers follow the order of the document."""
         self.lock = Lock()
         self.deadline = time.monotonic() + MAX_SECONDS
         given = new.given
@@ -329,7 +328,7 @@ class WorkflowRun(ABC):
         """Run all steps and return the output of the run."""
 
     def run(self) -> None:
-        self._tell("run", state="running", text=self._name)
+        self._add_event("run", state="running", text=self._name)
         state: run_rows.State = "failed"
         output = error = None
         try:
@@ -345,13 +344,13 @@ class WorkflowRun(ABC):
         finally:
             self.call.note(run_rows.end_run, self.run_id, state, output, error)
             self._redact_if_emptied()
-            self._tell("run", state=state, text=output, error=error)
+            self._add_event("run", state=state, text=output, error=error)
             self._events.end()
 
     def _perform(self, step: Step) -> Output:
-        """Execute a step with its retries, store it, and report it. Raises StepFailed."""
+        """Execute a step with its retries, store it and add its events. Raise StepFailed if it failed."""
         started_at, begin = self.call.engine.clock.now(), time.perf_counter()
-        self._tell_step(step, "running")
+        self._add_step_event(step, "running")
         attempts, error, output, state = self._attempt(step)
         step.finish(output)
         body = StepBody(
@@ -375,7 +374,7 @@ class WorkflowRun(ABC):
         if step.kind in RESULTS:
             with self.lock:
                 self._results[step.number] = output.text
-            self._tell("result", step=step.id, text=output.text)
+            self._add_event("result", step=step.id, text=output.text)
         return output
 
     def _attempt(self, step: Step) -> tuple[int, MemwellError | None, Output, run_rows.StepState]:
@@ -384,7 +383,7 @@ class WorkflowRun(ABC):
             attempts += 1
             if attempts > 1:
                 time.sleep(step.retries.pause_after(attempts - 1))
-                self._tell_step(step, "retrying")
+                self._add_step_event(step, "retrying")
             try:
                 if time.monotonic() > self.deadline:
                     raise Unavailable(f"The run has taken longer than {MAX_SECONDS:.0f} seconds.")
@@ -403,37 +402,37 @@ class WorkflowRun(ABC):
             lambda space: run_rows.add_step(space, self.run_id, step.number, body, step.list_addresses(space))
         )
         self._redact_if_emptied()
-        self._tell_step(step, body.state, body.error, seconds)
+        self._add_step_event(step, body.state, body.error, seconds)
 
     def _redact_if_emptied(self) -> None:
         if self.call.read(run_rows.is_emptied, self.run_id):
             self._events.redact()
 
     def _start_all(self, works: Sequence[Callable[[], T]]) -> list[Future[T]]:
-        """Begin work side by side. The caller waits for all of it."""
+        """Start work in parallel. The caller must wait for all of it."""
         pool = ThreadPoolExecutor(min(len(works), MAX_PARALLEL), thread_name_prefix="memwell-step")
         futures = [pool.submit(work) for work in works]
         pool.shutdown(wait=False)
         return futures
 
     def limit_time(self, seconds: float | None) -> float:
-        """The time limit of a step, which is at most what the run has left."""
+        """Return the time limit of a step: at most the time that the run has left."""
         left = max(1.0, self.deadline - time.monotonic())
         return left if seconds is None else min(seconds, left)
 
     def stream(self, step: str, piece: str) -> None:
-        self._tell("text", step=step, text=piece)
+        self._add_event("text", step=step, text=piece)
 
-    def _tell_step(self, step: Step, state: str, error: str | None = None, seconds: float | None = None) -> None:
+    def _add_step_event(self, step: Step, state: str, error: str | None = None, seconds: float | None = None) -> None:
         about = {"step": step.id, "step_type": step.kind, "level": step.level, "parent": step.parent}
-        self._tell("step", **about, state=state, error=error, seconds=seconds)
+        self._add_event("step", **about, state=state, error=error, seconds=seconds)
 
-    def _tell(self, kind: Literal["run", "step", "text", "result"], **fields: Any) -> None:
+    def _add_event(self, kind: Literal["run", "step", "text", "result"], **fields: Any) -> None:
         self._events.add(RunEvent(kind=kind, run=self.run_id, **fields))
 
 
 def run_within(seconds: float | None, work: Callable[[], T], on_timeout: Callable[[], None] = lambda: None) -> T:
-    """Run work in a thread that is abandoned after a time limit; not even the end of the process waits for it."""
+    """Run work in a daemon thread that is abandoned after a time limit, so that it does not delay the end of the process."""
     if seconds is None:
         return work()
     future: Future[T] = Future()
@@ -454,7 +453,7 @@ def run_within(seconds: float | None, work: Callable[[], T], on_timeout: Callabl
 
 @contextmanager
 def renew_lease(call: Call, run_id: str) -> Iterator[None]:
-    """Renew the lease of a run while it goes on."""
+    """Renew the lease of a run while the block runs."""
 
     def renew(space: Space) -> None:
         space.tx.run("beat_run", id=run_id, lease_until=space.now + LEASE)

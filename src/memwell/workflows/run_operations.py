@@ -20,7 +20,7 @@ from ..core.space import Space
 from ..erasure import log
 from ..errors import Conflict, Invalid, NotFound
 from ..ids import new_id
-from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout, check_content, to_json
+from ..model.fields import MAX_ID, Limit, SessionId, Timeout, check_content, id_limits, to_json
 from ..records.apps import App, AppName, Reference, SessionMetadata, SessionRequest, UserId, open_session, require_app
 from ..records.records import delete_tied
 from ..text.yaml import spell_path
@@ -48,9 +48,8 @@ MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
-_NAME: dict[str, Any] = {"min_length": 1, "max_length": MAX_ID, "pattern": ID_PATTERN}
-RunOwner = Annotated[str, Meta(**_NAME, description="The owner of the run: `{{metadata.owner}}`.")]
-Thread = Annotated[str, Meta(**_NAME, description="The conversation of the run: `{{metadata.thread}}`.")]
+RunOwner = Annotated[str, id_limits(MAX_ID, "The owner of the run: `{{metadata.owner}}`.")]
+Thread = Annotated[str, id_limits(MAX_ID, "The conversation of the run: `{{metadata.thread}}`.")]
 Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
 RunMetadata = Annotated[
     dict[str, Any],
@@ -87,7 +86,7 @@ class StepRun(Response, frozen=True, kw_only=True):
 
 
 class Run(Response, frozen=True, kw_only=True):
-    """A run: `running`, `done`, `failed`, or `interrupted` if its process has ended."""
+    """A run: `running`, `done`, `failed`, or `interrupted` if its process ended first."""
 
     id: str
     name: str
@@ -106,7 +105,7 @@ class Run(Response, frozen=True, kw_only=True):
     app: str | None = None
 
 
-class Given(Request, frozen=True, kw_only=True):
+class StartRun(Request, frozen=True, kw_only=True):
     """The input of a run."""
 
     input: Input = ""
@@ -117,7 +116,7 @@ class Given(Request, frozen=True, kw_only=True):
     wait: Wait = True
 
 
-class RunWorkflow(Given, frozen=True, kw_only=True):
+class RunWorkflow(StartRun, frozen=True, kw_only=True):
     """A workflow to run, and its input."""
 
     workflow: WorkflowId
@@ -141,7 +140,7 @@ def run_workflow(call: Call, request: RunWorkflow) -> Run:
     return _run(call, parse_document(decode_document(stored.body)), new, wait=request.wait)
 
 
-class RunDocument(Given, frozen=True, kw_only=True):
+class RunDocument(StartRun, frozen=True, kw_only=True):
     """A document to run without storing it, and its input."""
 
     document: Source
@@ -206,7 +205,7 @@ def list_runs(space: Space, request: ListRuns) -> RunList:
 
 
 class Happened(Response, frozen=True, kw_only=True):
-    """Events of a run; `over` if there will be no more."""
+    """Events of a run. `over` is true if there will be no more."""
 
     events: list[RunEvent]
     over: bool
@@ -252,7 +251,7 @@ def list_events(call: Call, request: EventsOfRun) -> Happened:
     example=Example({"run": "$1.id"}, _RAN),
 )
 def repeat_run(call: Call, request: OfRun) -> Run:
-    """Repeat a run that was interrupted or has failed, with the same input. Entries that it has written are not written twice."""
+    """Repeat a run that was interrupted or has failed, with the same input. Entries are not written twice."""
     row = call.read(_require_run, request.run)
     if row.find_state(call.engine.clock.now()) == "running":
         raise Conflict("This run is still running.")
@@ -264,7 +263,7 @@ def repeat_run(call: Call, request: OfRun) -> Run:
     elif given.document is not None:
         source = given.document
     else:
-        raise Conflict("The document of this run does not exist any more.")
+        raise Conflict("The document of this run no longer exists.")
     new = NewRun(row.name, given, row.workflow_id, row.workflow_version, row.id)
     return _run(call, parse_document(source), new, wait=True)
 
@@ -288,7 +287,7 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
     return DeletedRun(id=request.run)
 
 
-def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInput:
+def _to_input(request: StartRun, document: dict[str, Any] | None = None) -> RunInput:
     to_json(request.metadata)
     to_json(request.inputs, "inputs", MAX_INPUT)
     return RunInput(
@@ -312,7 +311,7 @@ def _start(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
 
 
 def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
-    """The ids of the banks that a document names. Banks that it declares are created; the error names all others."""
+    """Return the ids of the banks that a document names. Create the declared ones; raise an error that names all others."""
     paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
     ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
     unknown = [name for name, bank_id in ids.items() if bank_id is None]
@@ -329,7 +328,7 @@ def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
     except msgspec.ValidationError as error:
         raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
     bank = build_bank(call, request)
-    # Another run may have created it meanwhile; there is one writer at a time, so that each name exists once.
+    # Another run may have created it meanwhile. Writes are serial, so that a second look inside the write suffices.
     return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
 
 
@@ -471,7 +470,7 @@ def execute_app(call: Call, request: Execute) -> Executed:
 
 
 def _build_document(name: str, app: App) -> dict[str, Any]:
-    """The workflow of an app that has a function instead of one."""
+    """Build the workflow of an app that has only a function."""
     if not app.function:
         raise Invalid(f"The app {name!r} has no workflow: give it a `workflow` or a `function` by `apps.configure`.")
     steps = [{"step_type": "function", "function": app.function}, {"step_type": "display_result"}]

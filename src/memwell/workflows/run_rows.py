@@ -28,7 +28,7 @@ EMPTIED = '{"erased": true}'
 """The input of a run that was emptied, as `empty_runs` writes it."""
 EMPTIED_MESSAGE = "Data that this run has read was erased: the run cannot write any more."
 EMPTIED_REASON = "emptied"
-"""Reason of a Conflict that no model is told of, because a retry does not help."""
+"""Reason of a Conflict that ends the step and is not passed to a model, because a retry is useless."""
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +42,7 @@ class RunInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     document: dict[str, Any] | None = None
     inputs: dict[str, Any] | None = None
     erased: bool = False
-    """The run was emptied, because data that it had read was erased."""
+    """True if the run was emptied, because data that it had read was erased."""
 
 
 class StepBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,14 +79,14 @@ class RunRow(NamedTuple):
     ended_at: int | None
     lease_until: int | None
     outlived: bool = False
-    """It has read data that has expired and is not swept yet."""
+    """True if it has read data that has expired and is not swept yet."""
 
     @property
     def is_emptied(self) -> bool:
         return self.asked == EMPTIED
 
     def find_state(self, now: int) -> str:
-        """The state of the run; `interrupted` if its process does not renew its lease (C45)."""
+        """Return the state of the run; `interrupted` if its process no longer renews its lease (C45)."""
         is_over = self.state == "running" and self.lease_until is not None and self.lease_until < now
         return "interrupted" if is_over else self.state
 
@@ -105,9 +105,9 @@ class NewRun(NamedTuple):
     run_id: str = ""
     """The run to repeat."""
     new_id: str = ""
-    """The id of the new run, if the caller has chosen it."""
+    """The id of the new run, if the caller chose it."""
     addresses: tuple[int, ...] = ()
-    """The addresses that its input comes from."""
+    """The addresses from which its input was read."""
 
 
 def begin_run(space: Space, new: NewRun) -> str:
@@ -137,7 +137,7 @@ def begin_run(space: Space, new: NewRun) -> str:
 
 
 def touch(space: Space, run_id: str, addresses: Iterable[int]) -> None:
-    """Note the addresses that a run reads: if one is erased, the run is emptied."""
+    """Note the addresses that a run reads. If data of one is erased, the run is emptied."""
     for address_id in addresses:
         space.tx.send("touch_run", address_id=address_id, run_id=run_id)
 
@@ -175,7 +175,7 @@ def end_run(space: Space, run_id: str, state: State, output: str | None, error: 
 
 
 def run_tie(run_id: str) -> str:
-    """The tie of records that are deleted with the run (S3.15)."""
+    """Return the tie of records that are deleted with the run (S3.15)."""
     return f"run/{run_id}"
 
 
@@ -185,7 +185,7 @@ def find_run(tx: Tx, run_id: str) -> RunRow | None:
 
 
 def hide_expired(space: Space, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Empty the runs that have read data that has expired, as the sweep will."""
+    """Empty the runs that have read expired data, as the sweep will do."""
     if not rows:
         return []
     ids = [row.id for row in rows]
@@ -203,5 +203,5 @@ def list_steps(tx: Tx, row: RunRow) -> list[StepBody]:
 
 
 def _replace_nul(text: str | None) -> str | None:
-    """Models and functions may return NUL, which PostgreSQL rejects."""
+    """Replace NUL, which models and functions may return and PostgreSQL rejects."""
     return None if text is None else text.replace("\x00", "\ufffd")

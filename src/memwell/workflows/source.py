@@ -1,4 +1,4 @@
-"""The source of a document: YAML or JSON text, or an object, within limits; and its problems.
+"""Read the source of a document, which is YAML, JSON or an object within limits, and collect its problems.
 
 A problem has a path and, in a text, a line and a column.
 """
@@ -29,7 +29,7 @@ _MAX_REASON = 500
 _BITS_64 = range(-(2**63), 2**64)
 
 Trail: TypeAlias = tuple["Trail", str | int] | None
-"""The position of a part, by the one above it: cheaper than a path while there is no problem."""
+"""The position of a part as a linked list. Only a problem needs the path, which costs more."""
 
 
 class Problem(NamedTuple):
@@ -61,11 +61,11 @@ class Problems:
             self.add(path, reason)
 
     def to_details(self) -> list[dict[str, Any]]:
-        """All problems by their position in the text; those of an object in the order in which they were found."""
+        """Return all problems by their position in the text; those of an object in the order of the checks."""
         return [one._asdict() for one in sorted(self.found, key=lambda one: (one.line or 0, one.column or 0))]
 
     def refuse(self, kind: type[Invalid] = Invalid) -> None:
-        """Raise an error with all problems, if there are any."""
+        """Raise an error with all problems if there are any."""
         if self.found:
             found, count = self.to_details(), len(self.found)
             many = f"{count}{' or more' if self.is_full else ''} problem{'' if count == 1 else 's'}"
@@ -150,7 +150,7 @@ def _find_problem(value: Any, depth: int) -> str | None:
         case int():
             return None if value in _BITS_64 else "it is an integer that is too large."
         case float():
-            return None if math.isfinite(value) else f"{value} cannot be used here."
+            return None if math.isfinite(value) else f"JSON cannot express {value}."
     return f"it is a {type(value).__name__}, which JSON cannot express."
 
 
@@ -163,14 +163,14 @@ def _to_path(trail: Trail) -> Path:
 
 
 class DocumentReader:
-    """Reads the parts that all documents have: the name, the banks, and the values of fields. Collects problems."""
+    """Reader of the parts that all documents have: the name, the banks and the values of fields. It collects problems."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._add_problem = problems.add
 
     def _read_heading(self, value: dict[str, Any]) -> tuple[str, str | None]:
-        """The name and the description; empty if the name is invalid."""
+        """Return the name and the description. An invalid name becomes empty, an invalid description None."""
         name, description = value.get("name", "workflow"), value.get("description")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             self._add_problem(("name",), f"it must be a text of 1 to {MAX_NAME} characters.")
@@ -181,7 +181,7 @@ class DocumentReader:
         return name, description
 
     def _read_banks(self, value: Any) -> dict[str, dict[str, Any]]:
-        """The settings of banks that the first run creates, by their names: the fields of `banks.create` without the name."""
+        """Return the settings of the banks that the first run creates, by name. They are the fields of `banks.create`."""
         if not isinstance(value, dict | None):
             self._add_problem(("memory_banks",), "it must map names of banks to their settings.")
             return {}
@@ -210,7 +210,7 @@ class DocumentReader:
         path: Path,
         is_literal: Callable[[Any, Path], bool] = lambda value, path: True,
     ) -> bool:
-        """Check each field by itself, so that every problem is reported. Values that are not literal may be anything."""
+        """Check each field by itself, so that every problem is reported. Values that are not literal are not checked."""
         types = list_types(kind)
         self._check_unknown(given, types, path)
         fits = given.keys() <= types.keys()

@@ -28,7 +28,7 @@ SEND = "send_text_message"
 UPDATE = "update_memory"
 ACTIONS = (*AI_ACTIONS, UPDATE, SEND)
 PROMPT = "=$input.text"
-"""The prompt of a task that has none."""
+"""The default prompt."""
 
 Milliseconds = Annotated[int, Meta(ge=0, le=900_000)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -54,7 +54,7 @@ class Retries(_Strict, frozen=True, kw_only=True):
 
 class History(_Strict, frozen=True, kw_only=True):
     """A conversation: a session of a flow (by default the one with the workflow's name), or a key of a conversation bank. Without
-    a session or key it is that of the run's owner and thread. `record`: messages of the run are written there."""
+    a session or key it belongs to the run's owner and thread. If `record` is true, messages of the run are written to it."""
 
     flow: Name | None = None
     session: Name | None = None
@@ -125,7 +125,7 @@ INPUTS: dict[str, type[msgspec.Struct]] = {
     SEND: SendInputs,
     UPDATE: UpdateInputs,
 }
-"""The inputs of each action. Any other action is a registered function."""
+"""The inputs of each built-in action. All other actions are registered functions."""
 
 
 class Memory(NamedTuple):
@@ -170,7 +170,7 @@ class Task(NamedTuple):
 
     @property
     def history(self) -> History | None:
-        """The conversation that the task continues, if any."""
+        """The conversation that the task continues, or None."""
         if not self.asks or self.inputs.get("input_mode") != "history":
             return None
         return self.settings.history or History()
@@ -190,7 +190,7 @@ class Do(NamedTuple):
 
     @property
     def bank(self) -> str | None:
-        """The bank of its conversation, unless that is an expression."""
+        """The bank of its conversation, or None if that is an expression."""
         history = self.task.history
         bank = None if history is None else history.bank
         return None if bank is None or is_expression(bank) else bank
@@ -201,21 +201,21 @@ class Do(NamedTuple):
 
 
 class Parallel(NamedTuple):
-    """Blocks side by side. `first`: the run goes on as soon as one of them is done."""
+    """Blocks in parallel. If `first` is true, the run goes on as soon as one of them is done."""
 
     blocks: tuple[Block, ...]
     first: bool
 
 
 class Branch(NamedTuple):
-    """Blocks under a condition; without one, they run if no other condition was true."""
+    """Blocks under a condition. A branch without a condition runs if no other condition is true."""
 
     condition: str | None
     blocks: tuple[Block, ...]
 
 
 class Conditional(NamedTuple):
-    """Branches of which the first whose condition is true is run."""
+    """Branches; only the first one with a true condition runs."""
 
     branches: tuple[Branch, ...]
 
@@ -242,18 +242,18 @@ class TaskDocument(NamedTuple):
 
     @property
     def around(self) -> list[Any]:
-        """The parts with expressions besides the tasks: the context, conditions, conversations and outputs."""
+        """The parts with expressions outside the tasks: the context, conditions, conversations and outputs."""
         conditions = [one.condition for one in _walk(self.flow) if isinstance(one, Branch)]
         return [self.context, self.outputs, *conditions, *map(asdict, self.histories)]
 
     @property
     def asks(self) -> bool:
-        """Tell if it needs a language model."""
+        """True if it needs a language model."""
         return any(one.task.asks for one in self.walk())
 
     @property
     def histories(self) -> list[History]:
-        """The conversations that it continues, each once."""
+        """The conversations that it continues, without duplicates."""
         found = [one.task.history for one in self.walk()]
         return list(dict.fromkeys(one for one in found if one is not None))
 
@@ -272,7 +272,7 @@ def _walk(blocks: tuple[Block, ...]) -> Iterator[Do | Branch]:
 
 
 def build_input(text: str, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`$input`: the input as its `text`, and the fields of `inputs`. A text is never parsed, because users write it."""
+    """Build `$input`: the input as `text`, and the fields of `inputs`. A text is never parsed, because users write it."""
     return {**({"text": text} if text or inputs is None else {}), **(inputs or {})}
 
 
@@ -286,14 +286,14 @@ def check_input(schema: Mapping[str, Any] | None, given: Mapping[str, Any]) -> N
 
 
 def find_missing_definitions(space: Space, document: TaskDocument) -> Iterator[tuple[Path, str]]:
-    """The memory definitions that do not exist in this tenant (S3.28, B3.4)."""
+    """Return a problem for each memory definition that does not exist in this tenant (S3.28, B3.4)."""
     for memory in document.memories.values():
         if find_definition(space, memory.definition) is None:
             yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
 
 
 def list_expressions(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
-    """The expressions in a part of a document, which begin with `=`."""
+    """Return the expressions in a part of a document: texts that begin with `=`."""
     match value:
         case dict():
             for name, one in value.items():
@@ -306,7 +306,7 @@ def list_expressions(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
 
 
 def mentions(value: Any, word: str) -> bool:
-    """Tell if a word is in one of the expressions in a part of a document."""
+    """Return True if an expression in a part of a document contains a word."""
     return any(word in expression for expression, _ in list_expressions(value))
 
 
@@ -315,7 +315,7 @@ MAX_LEVELS = 20
 MAX_DEFS = 500
 MAX_EXPRESSIONS = 2_000
 MAX_TOOL = 64
-"""Characters in the name of a tool that every server accepts."""
+"""The longest name of a tool, in characters, that every server accepts."""
 TOP = ("name", "description", "version", "inputs", "context", "defaults", "defs", "flow", "outputs", "memory_banks")
 FIELDS = {
     "memory": ("kind", "description", "settings"),
@@ -328,13 +328,13 @@ _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _ACTION = re.compile(r"[A-Za-z_][\w.-]{0,199}")
 _BLOCKS = ("do", "parallel", "conditional")
 _SCHEMA_KEYWORDS = {"$ref", "$defs", "allOf", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
-"""Keywords that tell a schema from a mapping of properties."""
+"""Keywords that distinguish a schema from a mapping of properties."""
 _OWN = {"memory", "metadata", "owner", "thread", "run", "workflow"}
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 def is_task_document(value: Any) -> bool:
-    """Tell a workflow of tasks from a tree of steps."""
+    """Return True for a workflow of tasks, False for a tree of steps."""
     return isinstance(value, dict) and "steps" not in value and bool({"defs", "flow"} & value.keys())
 
 
@@ -358,7 +358,7 @@ class TaskReader(DocumentReader):
         context = self._read_mapping(value, "context", ())
         self._note_expressions(context, ("context",))
         for own in _OWN & context.keys():
-            self._add_problem(("context", own), "this is filled in by the run: choose another name.")
+            self._add_problem(("context", own), "the run sets this itself: choose another name.")
         defaults = self._read_mapping(value, "defaults", ())
         self._check_unknown(defaults, ("settings",), ("defaults",))
         self._defaults = self._read_mapping(defaults, "settings", ("defaults",))
@@ -373,13 +373,13 @@ class TaskReader(DocumentReader):
             flow = self._read_blocks(value["flow"], ("flow",), 1)
         outputs = value.get("outputs")
         if not isinstance(outputs, dict | None):
-            self._add_problem(("outputs",), "it must give expressions by the names of outputs.")
+            self._add_problem(("outputs",), "it must map names of outputs to expressions.")
         self._note_expressions(outputs, ("outputs",))
         self._check_expressions()
         return TaskDocument(name, description, schema, context, self._memories, flow, outputs, banks)
 
     def _read_input_schema(self, value: Any) -> Mapping[str, Any] | None:
-        """The JSON Schema of the input, which may be given by its properties alone."""
+        """Return the JSON Schema of the input. The document may give only its properties."""
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -406,21 +406,23 @@ class TaskReader(DocumentReader):
             "tools": self._read_tool,
             "task": self._read_task,
         }
-        for kind, read in readers.items():  # tasks name the others
+        for kind, read in readers.items():  # tasks last, because they name the others
             for name in [name for name, one in self._kinds.items() if one == kind]:
                 read(name, given[name], ("defs", name))
 
     def _is_definition(self, name: str, value: Any) -> bool:
         path = ("defs", name)
         if not _NAME.fullmatch(name):
-            self._add_problem(path, "a name has lowercase letters, digits, and single underscores between them.")
+            self._add_problem(
+                path, "a name may have only lowercase letters, digits, and single underscores between them."
+            )
         if not isinstance(value, dict):
             self._add_problem(path, "it must be a mapping with `kind`.")
             return False
         kind = value.get("kind")
         if kind not in tuple(FIELDS):  # it may be a list, which has no hash
             problem = "it is missing." if kind is None else f"there is no kind {str(kind)[:50]!r}."
-            self._add_problem((*path, "kind"), f"{problem} There are {', '.join(FIELDS)}.")
+            self._add_problem((*path, "kind"), f"{problem} The kinds are {', '.join(FIELDS)}.")
             return False
         self._check_unknown(value, FIELDS[kind], path)
         if not isinstance(value.get("description"), str | None):
@@ -440,9 +442,7 @@ class TaskReader(DocumentReader):
     def _read_tool(self, name: str, value: dict[str, Any], path: Path) -> None:
         action = self._read_action(value.get("action"), path)
         if TOOL in (name, action):
-            self._add_problem(
-                path, f"`{TOOL}` is the name of the tool by which a model updates memory: choose another."
-            )
+            self._add_problem(path, f"`{TOOL}` is the name of the tool that updates memory: choose another.")
         elif action in ACTIONS:
             self._add_problem((*path, "action"), f"`{action}` cannot be a tool: name a registered function.")
         elif len(name) > MAX_TOOL:
@@ -461,7 +461,7 @@ class TaskReader(DocumentReader):
         if action in OBJECTS:
             schema, schema_path = settings.output_schema, (*path, "settings", "output_schema")
             if schema is None:
-                self._add_problem(schema_path, "it is missing: the JSON Schema of the object that is wanted.")
+                self._add_problem(schema_path, "it is missing: give the JSON Schema of the object.")
             else:
                 self._check_schema(schema, schema_path)
         self._tasks[name] = Task(
@@ -479,7 +479,9 @@ class TaskReader(DocumentReader):
         if isinstance(action, str) and (action in ACTIONS or (_ACTION.fullmatch(action) and action[:3] != "ai_")):
             return action
         problem = "it is missing." if action is None else f"there is no action {str(action)[:50]!r}."
-        self._add_problem((*path, "action"), f"{problem} There are {', '.join(ACTIONS)}, and registered functions.")
+        self._add_problem(
+            (*path, "action"), f"{problem} The actions are {', '.join(ACTIONS)} and registered functions."
+        )
         return ""
 
     def _check_inputs(self, action: str, inputs: dict[str, Any], path: Path) -> None:
@@ -488,7 +490,7 @@ class TaskReader(DocumentReader):
         if action in INPUTS:
             self._check_fields(inputs, INPUTS[action], path, lambda value, _: not any(list_expressions(value)))
             if is_expression(inputs.get("input_mode")):
-                self._add_problem((*path, "input_mode"), "it is `prompt` or `history`, and no expression.")
+                self._add_problem((*path, "input_mode"), "it must be `prompt` or `history`, not an expression.")
 
     def _read_task_settings(self, given: dict[str, Any], path: Path) -> Settings:
         merged = {**self._defaults, **given}
@@ -508,14 +510,12 @@ class TaskReader(DocumentReader):
         if history.bank is not None and (history.flow is not None or history.session is not None):
             self._add_problem((*path, "history"), "give either `bank` and `key`, or `flow` and `session`.")
         elif history.bank is None and history.key is not None:
-            self._add_problem((*path, "history", "key"), "a key is that of a `bank`, and none is given.")
+            self._add_problem((*path, "history", "key"), "`key` needs a `bank`.")
         self._note_expressions(asdict(history), (*path, "history"))
 
     def _check_bindings(self, bound: Bindings, action: str, path: Path) -> None:
         if (bound.model or bound.memory or bound.tools) and action and action not in AI_ACTIONS:
-            self._add_problem(
-                path, f"a task `{action}` asks no model: only those of {', '.join(AI_ACTIONS)} take bindings."
-            )
+            self._add_problem(path, f"`{action}` does not ask a model: only {', '.join(AI_ACTIONS)} have bindings.")
             return
         named = [("model", bound.model)] if bound.model is not None else []
         named += [("memory", one) for one in bound.memory] + [("tools", one) for one in bound.tools]
@@ -523,7 +523,7 @@ class TaskReader(DocumentReader):
             if name not in self._kinds:
                 self._add_problem((*path, kind), f"there is no definition {name[:100]!r}.")
             elif self._kinds[name] != kind:
-                self._add_problem((*path, kind), f"{name!r} is of kind `{self._kinds[name]}`, and not `{kind}`.")
+                self._add_problem((*path, kind), f"{name!r} is of kind `{self._kinds[name]}`, not `{kind}`.")
             elif (kind, name) in named[:number]:
                 self._add_problem((*path, kind), f"{name!r} is bound twice.")
 
@@ -548,7 +548,7 @@ class TaskReader(DocumentReader):
         if len(kinds) != 1 or len(value) > len(kinds) + ("description" in value):
             known = ", ".join(f"`{name}`" for name in _BLOCKS)
             has_loop = isinstance(value, dict) and "loop" in value
-            self._add_problem(path, f"{'there are no loops: ' if has_loop else ''}a block is one of {known}.")
+            self._add_problem(path, f"{'there are no loops: ' if has_loop else ''}a block must be one of {known}.")
             return None
         (kind,) = kinds
         inside, at = value[kind], (*path, kind)
@@ -578,7 +578,7 @@ class TaskReader(DocumentReader):
         self._check_unknown(value, ("strategy", "steps"), path)
         strategy = value.get("strategy", "wait_all")
         if strategy not in ("wait_all", "wait_any"):
-            self._add_problem((*path, "strategy"), "it is `wait_all` or `wait_any`.")
+            self._add_problem((*path, "strategy"), "it must be `wait_all` or `wait_any`.")
         return Parallel(self._read_blocks(value.get("steps"), (*path, "steps"), level + 1), strategy == "wait_any")
 
     def _read_when(self, value: dict[str, Any], path: Path, level: int) -> Conditional:
@@ -593,7 +593,7 @@ class TaskReader(DocumentReader):
 
     def _read_branch(self, value: Any, path: Path, level: int, *, is_last: bool) -> Branch | None:
         if not isinstance(value, dict) or ("condition" in value) == ("else" in value):
-            self._add_problem(path, "a branch has either `condition` or `else`, and `steps`.")
+            self._add_problem(path, "a branch must have `steps`, and either `condition` or `else`.")
             return None
         self._check_unknown(value, ("condition", "else", "steps"), path)
         condition = value.get("condition")
@@ -601,7 +601,7 @@ class TaskReader(DocumentReader):
             if not is_last:
                 self._add_problem((*path, "else"), "it must be the last branch.")
             if value["else"] not in (True, None):
-                self._add_problem((*path, "else"), "it is `true`.")
+                self._add_problem((*path, "else"), "it must be `true`.")
         elif not is_expression(condition):
             self._add_problem((*path, "condition"), "it must be an expression: a text that begins with `=`.")
             condition = "=false"
@@ -627,7 +627,7 @@ class TaskReader(DocumentReader):
         return {}
 
     def _read_settings(self, value: dict[str, Any], kind: type[S], path: Path) -> S | None:
-        """The settings of a definition that must have some."""
+        """Read the settings of a definition that must have settings."""
         if "settings" not in value:
             self._add_problem((*path, "settings"), "it is missing.")
         return self._read_struct(self._read_mapping(value, "settings", path), kind, (*path, "settings"))
@@ -639,7 +639,7 @@ class TaskReader(DocumentReader):
         self._expressions += list_expressions(value, path)
 
     def _check_expressions(self) -> None:
-        """Check the syntax of all expressions, equal ones once."""
+        """Check the syntax of all expressions. Equal ones are checked once."""
         if len(self._expressions) > MAX_EXPRESSIONS:
             self._add_problem(
                 self._expressions[MAX_EXPRESSIONS][1], f"there are more than {MAX_EXPRESSIONS} expressions."

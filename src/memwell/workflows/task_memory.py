@@ -1,9 +1,9 @@
 """The memory and the conversations of a run of tasks (S3.23–S3.41).
 
 Memory is loaded for expressions, shown to a model, and updated by a task or a model. A conversation is a session of a flow,
-or a key of a conversation bank. Messages of the run are recorded there once, however often the run is repeated, and a task
-reads up to the last message of its own run. A conversation that the document does not name belongs to the run's owner, and
-is deleted with the owner.
+or a key of a conversation bank. Messages of the run are recorded there once, even if the run is repeated, and a task reads up
+to the last message of its own run. A conversation that the document does not name belongs to the run's owner, and is deleted
+with the owner.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .task_document import History, Memory
 
 _SPEAKERS = ("user", "assistant")
 _MAX_PAGES = 5
-"""Pages of turns to read where many are neither the user's nor the assistant's."""
+"""The most pages of turns to read if many turns are neither the user's nor the assistant's."""
 
 
 class ModelMemory(NamedTuple):
@@ -70,14 +70,14 @@ class TaskMemory:
         self._scope = None if scope.user is None else MemoryScope(scope.user, scope.workflow, scope.thread, scope.run)
 
     def load(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The values under all global definitions and those that the document declares, and a warning for each that is withheld,
-        by slug (S3.39, S3.40)."""
+        """Return the values under all global definitions and those that the document declares, and a warning for each withheld
+        value, by slug (S3.39, S3.40)."""
         memories = [] if self._scope is None else self._read(self._scope, None)
         values = {one.slug: one.value for one in memories if one.value is not None}
         return values, {one.slug: render_withheld(one.slug, one.warning) for one in memories if one.warning is not None}
 
     def show(self, bound: Sequence[Memory]) -> ModelMemory:
-        """The values under the definitions that are bound to a task (S3.28–S3.32)."""
+        """Return the values under the definitions that are bound to a task (S3.28–S3.32)."""
         if not bound:
             return ModelMemory()
         if self._scope is None:
@@ -98,7 +98,7 @@ class TaskMemory:
         mark: str | None = None,
     ) -> dict[str, Any]:
         """Write values, all or none, and return the new ones. A model writes to the definitions that are bound to its task, a
-        task to all of the document (S3.38–S3.41). With a mark it is done once, also if the run is repeated (C45)."""
+        task to all of the document (S3.38–S3.41). With a mark they are written once, even if the run is repeated (C45)."""
         scope = self._scope
         if scope is None:
             raise Invalid("An owner id is required to update memory: run the workflow with `owner`.", field="owner")
@@ -129,7 +129,7 @@ class TaskMemory:
 
 
 class Conversation(NamedTuple):
-    """The address of a conversation, which may be in a bank. `owned`: it belongs to the run's owner alone."""
+    """The address of a conversation, which may be in a bank. `owned` is true if it belongs only to the run's owner."""
 
     place: Place
     bank: str | None
@@ -147,13 +147,15 @@ class Conversations:
         self._lock = Lock()
 
     def find(self, history: History, values: Mapping[str, Any]) -> Conversation:
-        """The conversation of a task. `values` are the results of its expressions, none of which may be empty (C17)."""
+        """Return the conversation of a task. `values` are the results of its expressions; none may be empty (C17)."""
         names = {}
         for name in ("flow", "session", "bank", "key"):
             if values.get(name):
                 names[name] = _check_name(str(values[name]), name)
             elif getattr(history, name) is not None:
-                raise Invalid(f"`settings.history.{name}` is empty, and another conversation must not be read.")
+                raise Invalid(
+                    f"`settings.history.{name}` is empty: give a value, so that no other conversation is read."
+                )
         path, owned = names.get("key" if "bank" in names else "session"), False
         bank = self._require_bank(names["bank"]) if "bank" in names else None
         flow = "" if bank is not None else names.get("flow") or _check_name(self._name, "name")
@@ -161,8 +163,8 @@ class Conversations:
             scope, owned = self._call.scope, True
             if not scope.thread:
                 raise Invalid(
-                    "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a "
-                    "key.",
+                    "History needs a conversation: run the workflow with `thread`, or set `session` or `key` in "
+                    "`settings.history`.",
                     field="thread",
                 )
             path = check_identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
@@ -176,7 +178,7 @@ class Conversations:
         return bank_id
 
     def list_messages(self, where: Conversation, limit: int) -> list[Message]:
-        """The newest messages of user and assistant up to the last of this run, the oldest first."""
+        """Return the newest messages of user and assistant up to the last of this run, the oldest first."""
         return self._call.note(self._read, where, limit)
 
     def record(self, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str) -> None:
@@ -233,6 +235,6 @@ class Conversations:
 def _check_name(name: str, field: str) -> str:
     if not name or len(name) > 256 or not re.fullmatch(ID_PATTERN, name):
         raise Invalid(
-            f"`{field}` cannot name a conversation: {name[:50]!r}. Give `settings.history` another.", field=field
+            f"`{field}` cannot name a conversation: {name[:50]!r}. Set another in `settings.history`.", field=field
         )
     return check_identifier(name, field)

@@ -1,6 +1,6 @@
 """Runs of tasks: blocks one after the other, in parallel, or under a condition.
 
-Expressions are text of the author, evaluated once. Their results, the input and stored data are never evaluated.
+Only expressions of the document's author are evaluated, and only once. Their results, the input and stored data never are.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from .task_memory import Conversation, Conversations, TaskMemory
 MEMORY = "memory"
 """The name in expressions that use memory: `$context.memory`."""
 SPAN = 1000
-"""Distance between the numbers of tasks; the calls of tools are between them."""
+"""Distance between the numbers of tasks, which leaves numbers for their tool calls."""
 STREAMING = ("ai_agent", "ai_generate_reply")
 """Actions whose answer is streamed."""
 MAX_TOKENS = 1024
 
 
 def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> None:
-    """Raise an error with all problems that prevent a run: definitions, functions, models and the input."""
+    """Raise an error with all problems that prevent a run, in definitions, functions, models and the input."""
     problems, engine = Problems(), call.engine
 
     def check(path: Path, work: Callable[[], object]) -> None:
@@ -100,7 +100,7 @@ class State:
         return replace(self, outputs=dict(self.outputs), memory=dict(self.memory))
 
     def merge(self, branch: State, before: State) -> None:
-        """Take over the changes of a branch that began with the state before."""
+        """Take over the changes that a branch has made to the state `before`."""
         self.outputs |= branch.outputs
         self.memory |= {slug: value for slug, value in branch.memory.items() if before.memory.get(slug) != value}
         self.last = branch.last
@@ -135,7 +135,7 @@ class TaskRun(WorkflowRun):
         try:
             self._run_blocks(self._document.flow, state)
         finally:
-            while self._unfinished:  # they may leave others behind
+            while self._unfinished:  # a branch may add others
                 wait([self._unfinished.pop()])
         if state.sent is None and state.answer is not None:
             self.speak(state.answer, "output")
@@ -162,7 +162,7 @@ class TaskRun(WorkflowRun):
                             break
 
     def _run_parallel(self, block: Parallel, state: State) -> None:
-        """Run each branch on the state before. None sees the others until all are done, or the first if that is enough."""
+        """Run each branch on its own copy of the state. Merge all copies at the end, or only that of the first to succeed."""
         before = state.copy()
         states = [state.copy() for _ in block.blocks]
         works = [partial(self._run_blocks, (one,), own) for one, own in zip(block.blocks, states, strict=True)]
@@ -176,7 +176,7 @@ class TaskRun(WorkflowRun):
             state.merge(own, before)
 
     def _wait_for_first(self, futures: Sequence[Future[None]]) -> Future[None]:
-        """The first that is done; a failure counts only if all fail. The run waits for the others at its end."""
+        """Return the first branch that succeeds; raise only if all fail. The run waits for the others at its end."""
         waiting = set(futures)
         while waiting:
             over, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -188,7 +188,7 @@ class TaskRun(WorkflowRun):
         raise AssertionError("unreachable")
 
     def resolve(self, template: Any, state: State) -> Any:
-        """Evaluate the expressions in a template. Expressions of one tenant wait for each other, not for other tenants'."""
+        """Evaluate the expressions in a template. Each tenant has its own lane, so that no tenant waits for another."""
         given = self.new.given
         own = {"owner": given.owner, "thread": given.thread, "run": self.run_id, "workflow": self.new.workflow_id}
         context = {
@@ -201,9 +201,9 @@ class TaskRun(WorkflowRun):
         return resolve(template, scope, lane=self.call.principal.tenant, now=self.call.engine.clock.now())
 
     def list_withheld(self, inputs: Mapping[str, Any], state: State) -> list[str]:
-        """Warnings about memory that the expressions of a task do not see (C24).
+        """Return warnings about memory that is withheld from the expressions of a task (C24).
 
-        The first task also reports those of expressions around the tasks, which have no step of their own.
+        The first task also reports those for expressions outside the tasks, which have no step of their own.
         """
         with self.lock:
             first, self._warn_next = self._warn_next, False
@@ -238,7 +238,7 @@ class TaskRun(WorkflowRun):
 
 
 class TaskStep(Step):
-    """A task on the state before it. The addresses that it reads are noted when it reads them."""
+    """A step that performs a task. The addresses that it reads are noted when it reads them."""
 
     def __init__(self, run: TaskRun, do: Do, state: State) -> None:
         super().__init__(do.id, do.task.action, do.path, do.number * SPAN)
@@ -332,16 +332,16 @@ class TaskAttempt:
             )
         system = Message("system", "\n\n".join(part for part in (inputs.system, memory.prompt) if part))
         messages = [system, *(history or [Message("user", inputs.prompt)])]
-        made: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         if task.action in OBJECTS:
-            made["object"], text = agent.ask_json(messages, settings.output_schema or {})
+            result["object"], text = agent.ask_json(messages, settings.output_schema or {})
         else:
             text = agent.ask(messages)
             if tools and text:
                 stream(text)
         uses = [{"name": use.name, "arguments": use.arguments, "result": use.result} for use in agent.uses]
-        value = {**made, "text": text, "tool_calls": uses}
-        return Output(encode_compact(made["object"]), JSON, value=value) if made else Output(text, value=value)
+        value = {**result, "text": text, "tool_calls": uses}
+        return Output(encode_compact(result["object"]), JSON, value=value) if result else Output(text, value=value)
 
     def _update_memory(self, memory: Mapping[str, Any], mark: str, **options: Any) -> dict[str, Any]:
         self._check_time()
@@ -350,7 +350,7 @@ class TaskAttempt:
         return values
 
     def _check_time(self) -> None:
-        """Raise if the attempt was abandoned: it must not write or ask any more."""
+        """Raise an error if the attempt was abandoned, so that it neither writes nor asks a model any more."""
         if self.abandoned.is_set() or time.monotonic() > self._run.deadline:
             raise Unavailable("The time of the task is over (timeout).")
 
@@ -360,5 +360,5 @@ def _to_text(value: Any) -> str:
 
 
 def _is_true(value: Any) -> bool:
-    """The truth of a condition in JSONata: that of an array is the truth of any of its items."""
+    """Return the truth of a condition as in JSONata, where an array is true if one of its items is."""
     return any(map(_is_true, value)) if isinstance(value, list) else bool(value)

@@ -1,6 +1,6 @@
-"""Documents of trees of steps: the kinds of steps, their fields, and the checks of both before a run.
+"""Documents of trees of steps: the kinds of steps, their fields, and the checks before a run.
 
-In a document any field may be a template; its value is checked when the step runs.
+Most fields may be templates; their values are checked when the step runs.
 """
 
 from __future__ import annotations
@@ -159,16 +159,16 @@ LEAVES = ("streaming_result", "display_result")
 MAX_STEPS = 200
 MAX_LEVELS = 30
 MAX_EXPRESSIONS = 20_000
-"""In all templates of a document."""
+"""The most expressions in all templates of a document."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOP = ("name", "description", "steps", "memory_banks", "version")
 _TREE = ("step_type", "steps", "child_steps")
 _FIXED = ("id", "name", "purpose", "timeout_s", "retries", "cache_minutes")
 """Fields that cannot be templates."""
 _UNKNOWN = ""
-"""The kind of a step with an unknown type."""
+"""Stands for an unknown kind of step."""
 _NAMES = {"agent": ("input", "name", "id"), "organization": ("name",), "step": ("input", "output")}
-"""Texts under each name. Metadata may contain anything."""
+"""The texts under each namespace. Metadata may contain any name."""
 _KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `memory.…`, `step.…`, and times such as `1 week ago`"
 _TIME_NAMES = build_time_formatter(to_datetime(0))
 
@@ -190,7 +190,7 @@ class Node(NamedTuple):
 
     @property
     def bank(self) -> str | None:
-        """The id or name of its bank, unless that is a template."""
+        """The id or name of its bank, or None if that is a template."""
         return find_literal(self.fields.get("memory_bank_id"))
 
     @property
@@ -213,17 +213,17 @@ class TreeDocument(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Tell if it needs a language model."""
+        """True if it needs a language model."""
         return any(node.kind == "prompt_call" for node in self.walk())
 
 
 def find_literal(value: Any) -> str | None:
-    """The value, if it is a text and not a template."""
+    """Return the value if it is a text and not a template, else None."""
     return value if isinstance(value, str) and "{{" not in value else None
 
 
 def parse_time(text: str | None, field: str, now: datetime) -> datetime | None:
-    """An ISO 8601 time, or an expression such as `1 week ago`; None if it is blank."""
+    """Parse an ISO 8601 time, or an expression such as `1 week ago`. Return None if it is blank."""
     if text is None or not text.strip():
         return None
     found = parse_moment(text, now)
@@ -243,7 +243,7 @@ class TreeReader(DocumentReader):
         self._expressions_left = MAX_EXPRESSIONS
         self._expression_problems: dict[str, str | None] = {}
         self._steps: dict[str, tuple[Path, str]] = {}
-        """The steps that templates name: checked after all of the document was read."""
+        """The steps that templates name; they are checked at the end, when all steps are read."""
 
     def read(self, value: Any) -> TreeDocument:
         if not isinstance(value, dict):
@@ -295,9 +295,9 @@ class TreeReader(DocumentReader):
         given = value.get(below)
         children = () if given is None else self._read_steps(given, (*path, below), kind, level + 1)
         if kind in LEAVES and children:
-            self._add_problem(path, f"a {kind} has no steps of its own.")
+            self._add_problem(path, f"a {kind} cannot have steps of its own.")
         if kind == "streaming_result" and parent not in ("prompt_call", _UNKNOWN):
-            self._add_problem(path, "a streaming_result must stand directly under a prompt_call.")
+            self._add_problem(path, "a streaming_result must be directly under a prompt_call.")
         return None if kind == _UNKNOWN else Node(kind, step_id, spell_path(path), fields, children, path)
 
     def _read_kind(self, given: Any, path: Path) -> str:
@@ -306,11 +306,11 @@ class TreeReader(DocumentReader):
             return kind
         known = ", ".join([*KINDS, *ALIASES])
         problem = "it is missing." if given is None else f"there is no step type {str(given)[:50]!r}."
-        self._add_problem((*path, "step_type"), f"{problem} There are {known}.")
+        self._add_problem((*path, "step_type"), f"{problem} The types are {known}.")
         return _UNKNOWN
 
     def _read_id(self, given: Any, path: Path) -> str:
-        """The id of a step; its position if it has none."""
+        """Return the id of a step, or its position if it has no id."""
         position = "step-" + "-".join(str(number + 1) for number in path if isinstance(number, int))
         step_id = given if given not in (None, "") else position
         if not isinstance(step_id, str) or not _ID.fullmatch(step_id):
@@ -363,7 +363,7 @@ class TreeReader(DocumentReader):
 
     def _check_search(self, kind: str, fields: Mapping[str, Any], path: Path) -> None:
         conditions = fields.get("filter")
-        if isinstance(conditions, dict):  # with its templates, which become texts
+        if isinstance(conditions, dict):  # templates in it become texts
             self._attempt((*path, "filter"), partial(filters.parse, conditions))
         for name in ("added_after", "added_before"):
             if (text := find_literal(fields.get(name))) is not None:
@@ -371,7 +371,7 @@ class TreeReader(DocumentReader):
         if kind == "retrieval":
             given = [fields[name] for name in ("memory_bank_id", "flow", "user") if fields.get(name)]
             literals = [one for one in given if find_literal(one) is not None]
-            if not given or len(literals) > 1:  # a template may be empty, and does not count then
+            if not given or len(literals) > 1:  # a template may be empty, and then does not count
                 self._add_problem(path, "a retrieval needs one of `memory_bank_id`, `flow` or `user`.")
 
     def _attempt(self, path: Path, work: Callable[[], object]) -> None:
@@ -383,7 +383,7 @@ class TreeReader(DocumentReader):
     # -- templates -----------------------------------------------------------------------------------------------------
 
     def _is_literal(self, value: Any, path: Path) -> bool:
-        """Check the templates in a field; True if it has none."""
+        """Check the templates in a field. Return True if it has none."""
         if path[-1] not in _FIXED:
             return self._check_templates(value, path)
         if isinstance(value, str) and "{{" in value:

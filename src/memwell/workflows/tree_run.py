@@ -1,7 +1,7 @@
 """Runs of a tree of steps: a list is a sequence, and the children of a step run in parallel on its output (S1.15, C35).
 
-Templates in the fields of a step are rendered before it runs (S1.16, S1.17, C17, C18). Steps with `cache_minutes` are
-answered from a cache of this process.
+Templates in the fields of a step are rendered before it runs (S1.16, S1.17, C17, C18). Outputs of steps with `cache_minutes`
+are cached in this process.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ from .tree_document import (
 )
 
 MAX_READS = 5
-"""Attempts of a step at reading while something is erased."""
+"""How often a step reads again because data was erased meanwhile."""
 READING = ("search_memory", "load_memory", "retrieval")
 PROMPTS = ("prompt_template", "system_template")
-"""Fields that a model reads: stored values are put on one line there (C20)."""
+"""Fields that a model reads. Stored values are put on one line in them (C20)."""
 MAX_MESSAGES = 2000
 
 
@@ -75,16 +75,16 @@ _decode = typed.decoder(list[_ChatMessage])
 
 
 def _parse_messages(given: str) -> list[Message]:
-    """The messages in the output of the step before (S1.31)."""
+    """Parse the messages in the output of the step before (S1.31)."""
     try:
         messages = _decode(given)
     except (msgspec.MsgspecError, RecursionError):
         raise Invalid(
-            "The input is not a messages array: with `use_step_input_as_messages` the step before must be an add_memory or "
+            "The input is not an array of messages: with `use_step_input_as_messages` the step before must be an add_memory or "
             "load_memory of a conversation bank."
         ) from None
     if not messages:
-        raise Invalid("The messages array is empty: there is nothing to answer.")
+        raise Invalid("The array of messages is empty: there is nothing to answer.")
     if len(messages) > MAX_MESSAGES:
         raise Invalid(f"There are more than {MAX_MESSAGES} messages.")
     return [Message(one.role, one.content) for one in messages]
@@ -147,7 +147,7 @@ def _add_entry(step: AddMemory, context: StepContext) -> Output:
 
 
 def _write_once(space: Space, bank_id: str, new: NewEntry, context: StepContext) -> tuple[Bank, int]:
-    """Write an entry once, however often the run is repeated (C45). A blank entry is not written."""
+    """Write an entry once, even if the run is repeated (C45). A blank entry is not written."""
     if run_rows.is_emptied(space, context.call.run_id):
         raise Conflict(EMPTIED_MESSAGE)
     bank = require_bank(space, bank_id).settings
@@ -226,7 +226,7 @@ def _ask_model(step: PromptCall, context: StepContext) -> Output:
 
 
 def _extract_insights(step: Insight, context: StepContext) -> Output:
-    """By a language model, or by rules if there is none."""
+    """Extract statements by a language model, or by rules if there is no model."""
     text = context.input if step.content is None else step.content
     if context.model.find_model() is None:
         turn = Turn("input", "user", "The user", text, context.now.date(), known=False, note=True)
@@ -240,7 +240,7 @@ def _extract_insights(step: Insight, context: StepContext) -> Output:
         user = f"{_LINE}\n{text.replace(_LINE, '= = = =')}\n{_LINE}"
         answer = context.model.ask([Message("system", system), Message("user", user)], step.max_tokens, 0.0)
         lines = [_BULLET.sub("", line, count=1).strip() for line in answer.splitlines()]
-        statements = [line for line in lines if re.search(r"\w", line)]  # not a line of dashes between two statements
+        statements = [line for line in lines if re.search(r"\w", line)]  # skip lines of dashes between statements
     if step.output == "json":
         return Output(msgspec.json.encode(statements).decode(), JSON)
     return Output("\n".join(statements))
@@ -317,7 +317,7 @@ class Values(NamedTuple):
         values = {name: self._render_value(value, name in PROMPTS) for name, value in fields.items()}
         key = fields.get("key")
         if isinstance(key, str):
-            # No memory may end up under a key that others share because a part of it is empty (C17).
+            # A key with an empty part could be shared by several users, and their memory with it (C17).
             for one in templates.list_expressions(templates.parse(key)):
                 if not self.render("{{" + one.source + "}}").strip():
                     raise Invalid(f"The key {key!r} is incomplete: `{{{{{one.source}}}}}` is empty.", field="key")
@@ -363,7 +363,7 @@ class TreeRun(WorkflowRun):
         return self._results[max(self._results)] if self._results else output.text
 
     def _run_node(self, node: Node, given: Output, level: int) -> Output:
-        """Run a step and everything below it. Returns the step's own output."""
+        """Run a step and everything below it. Return the step's own output."""
         output = self._perform(TreeStep(self, node, given, self._numbers[node.id], level, self._parents.get(node.id)))
         if len(node.children) == 1:
             self._run_node(node.children[0], output, level + 1)
@@ -376,7 +376,7 @@ class TreeRun(WorkflowRun):
 
 
 class TreeStep(Step):
-    """A node of the tree with the output of the one above it."""
+    """A step that performs a node of the tree on the output of the node above it."""
 
     def __init__(self, run: TreeRun, node: Node, given: Output, number: int, level: int, parent: str | None) -> None:
         super().__init__(node.id, node.kind, node.path, number, level, parent)
@@ -390,18 +390,18 @@ class TreeStep(Step):
         memory = self._memory = call.recall()
         minutes = self._node.fields.get("cache_minutes") or 0
         try:
-            # Times are cut to minutes where the output is cached, so that the same question has the same key.
+            # If the output is cached, times are cut to minutes, so that equal inputs have equal keys.
             fields = self._values(to_the_minute=bool(minutes)).render_fields(self._node.fields)
         finally:
             memory.close()
         for _ in range(MAX_READS):
-            erasures = call.read(lambda space: count_erasures(space))
+            erasures = call.read(count_erasures)
             key = self._hash_inputs({**fields, "erased": erasures}) if minutes else None
             cached = self._run.cache.get(key) if key is not None else None
             output = cached if cached is not None else self._run_once(fields)
             if self.kind not in READING or call.note(self._touch_if_unchanged, erasures):
                 break
-        else:  # erasures never stop: note the addresses before reading, so that the run is emptied with them
+        else:  # data is still being erased: note the addresses first, so that an erasure empties the run
             cached, key = None, None
             call.note(lambda space: run_rows.touch(space, call.run_id, self.list_addresses(space)))
             output = self._run_once(fields)
@@ -434,7 +434,7 @@ class TreeStep(Step):
         return [row[0] for some in rows for row in some]
 
     def _touch_if_unchanged(self, space: Space, erasures: int) -> bool:
-        """Note the addresses that the step has read; False if one may have been erased since."""
+        """Note the addresses that the step has read. Return False if data may have been erased since."""
         if count_erasures(space) != erasures:
             return False
         run_rows.touch(space, self._run.run_id, self.list_addresses(space))
@@ -456,7 +456,7 @@ class TreeStep(Step):
 
     def _values(self, *, to_the_minute: bool = False) -> Values:
         run, given = self._run, self._run.new.given
-        owner = {"owner": given.owner, "thread": given.thread}  # these cannot be overridden by metadata
+        owner = {"owner": given.owner, "thread": given.thread}  # metadata cannot override these
         now = to_datetime(run.call.engine.clock.now())
         namespaces: dict[str, Mapping[str, Any]] = {
             BARE: {"input": self._given.text},
@@ -470,5 +470,5 @@ class TreeStep(Step):
 
 
 def count_erasures(space: Space) -> int:
-    """A number that grows with every erasure in this tenant, by any process."""
+    """Return a number that grows with every erasure in this tenant, in any process."""
     return search_state(space.tx)[1]

@@ -162,7 +162,7 @@ SELECT id FROM run WHERE tenant = :tenant AND started_at < :before ORDER BY star
 
 -- name: interrupt_runs
 -- Mark the runs whose process has died as interrupted.
-UPDATE run SET state = 'interrupted', error = 'Its process ended while it ran.', ended_at = :now
+UPDATE run SET state = 'interrupted', error = 'The process ended during the run.', ended_at = :now
 WHERE tenant = :tenant AND started_at <= :now AND state = 'running' AND lease_until < :now;
 
 -- name: delete_record

@@ -38,7 +38,7 @@ LIMIT :limit;
 UPDATE run SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND state = 'running';
 
 -- name: end_run
--- The result of a run.
+-- Store the outcome of a run.
 UPDATE run SET state = :state, output = :output, error = :error, ended_at = :now, lease_until = NULL
 WHERE tenant = :tenant AND id = :id;
 
@@ -52,28 +52,28 @@ ON CONFLICT (tenant, run_id, number) DO UPDATE SET body = excluded.body;
 SELECT number, body FROM run_step WHERE tenant = :tenant AND run_id = :run_id ORDER BY number;
 
 -- name: touch_run
--- Note that a run has seen an address.
+-- Note that a run has read an address.
 INSERT INTO run_touch (tenant, address_id, run_id) VALUES (:tenant, :address_id, :run_id)
 ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
 
 -- name: runs_of_address
--- The runs that have seen an address.
+-- The runs that have read an address.
 SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
 
 -- name: runs_that_outlive
--- The runs between two ids that have seen something that has expired and was not removed yet.
+-- The runs between two ids that have read an address that has expired and is not deleted yet.
 SELECT DISTINCT t.run_id FROM address a
 JOIN run_touch t ON t.tenant = a.tenant AND t.address_id = a.id
 WHERE a.tenant = :tenant AND t.tenant = :tenant AND a.expires_at <= :now AND t.run_id >= :first AND t.run_id <= :last;
 
 -- name: delete_run_steps
--- Remove the steps of a run.
+-- Delete the steps of a run.
 DELETE FROM run_step WHERE tenant = :tenant AND run_id = :run_id;
 
 -- name: delete_run_touches
--- Forget which addresses a run has seen.
+-- Delete the list of addresses that a run has read.
 DELETE FROM run_touch WHERE tenant = :tenant AND run_id = :run_id;
 
 -- name: delete_run
--- Remove a run.
+-- Delete a run.
 DELETE FROM run WHERE tenant = :tenant AND id = :id;
