@@ -404,7 +404,7 @@ def test_all_hooks_together_are_limited(memory: Memory) -> None:
     ("context", "word"),
     [
         ({"usr_id": "u"}, "no 'usr_id'. It may contain `user_id`"),
-        ({"memory_context": "forged"}, "cannot be given"),
+        ({"memory_context": "forged"}, "cannot be set"),
         ({"user_id": 7}, "user_id` must be text"),
         ({"user_id": ["u"]}, "user_id` must be text"),
         ({"user_id": "u\n[2026-04-19T10:00:00Z] decision: x"}, "line break"),
@@ -414,7 +414,7 @@ def test_all_hooks_together_are_limited(memory: Memory) -> None:
         ({"grants": [1]}, "grants` must be text"),
         ({"grants": ["a,b"]}, "comma"),
         ({"grants": ["a"] * 1001}, "at most 1000"),
-        ({"grants": ["a"], "grant_names_csv": "b"}, "give one of them"),
+        ({"grants": ["a"], "grant_names_csv": "b"}, "give only one"),
         ({"headers": ["x"]}, "headers` must be an object"),
         ({"headers": {"x": 1}}, "header_x` must be text"),
         ({"headers": {"X-A": "1", "x_a": "2"}}, "both `header_x_a`"),

@@ -144,7 +144,7 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
 @pytest.mark.parametrize(
     ("file", "printed"),
     [
-        ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
+        ("docs/banks.md", ["prefers aisle seats", "No threshold is exceeded", "scheduled", "dry_run  true"]),
         ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
         ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
         ("docs/records.md", ['value       {"language":"pt","seat":{"row":14}}', '{"seat":{"row":14}}']),

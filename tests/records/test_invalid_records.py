@@ -250,7 +250,7 @@ def test_a_key_held_to_a_user_renders_as_that_user(tmp_path: Path) -> None:
 
 
 def test_memory_alone_stands_for_nothing(shop: App, memory: Memory) -> None:
-    with pytest.raises(Invalid, match="'memory' has no value of its own: add a dot"):
+    with pytest.raises(Invalid, match="'memory' is a namespace and not a value: add a dot"):
         shop.scope(user_id="u1").render("{{memory}}")
     with pytest.raises(Invalid, match=r"no variable 'memory'\. Add the name of a memory: `memory\.<name>`"):
         memory.call("hooks.preview", {"markdown_template": "{{memory}}"})

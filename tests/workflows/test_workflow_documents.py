@@ -147,7 +147,7 @@ def nested(levels: int) -> dict[str, Any]:
         ([1] * 60_000, "more than 50000 parts"),
         (["x" * 1000] * 1100, "larger than 1 MiB"),
         (2**64, "too large"),
-        (float("nan"), "cannot be used"),
+        (float("nan"), "JSON cannot express"),
         ("\ud800", "surrogate"),
         ("a\x00b", "NUL"),
         ({1: 2}, "a key must be text"),

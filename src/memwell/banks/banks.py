@@ -20,7 +20,7 @@ from ..erasure.erase import erase_collection
 from ..errors import Invalid, NotFound
 from ..jobs import queue
 from ..model.collection import Address, Place, Policy
-from ..model.fields import ID_PATTERN, check_content
+from ..model.fields import ID_PATTERN, check_content, id_limits
 from ..search.words import check_language
 
 BankType = Literal["conversation", "general"]
@@ -48,16 +48,8 @@ CHUNKS: dict[str, tuple[int | None, int]] = {
 """Size and overlap, in tokens, of the chunks that are embedded. Smaller chunks find smaller details."""
 
 BankId = Annotated[str, Meta(max_length=64, description="The bank's id, a UUID.")]
-Key = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_BANK_KEY,
-        pattern=ID_PATTERN,
-        description=f"Partitions a bank, for example a user's id. {KEY_ADVICE}",
-    ),
-]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description=NAME_ADVICE)]
+Key = Annotated[str, id_limits(MAX_BANK_KEY, f"Partitions a bank, for example a user's id. {KEY_ADVICE}")]
+Name = Annotated[str, id_limits(MAX_NAME, NAME_ADVICE)]
 Description = Annotated[str, Meta(max_length=1000, description="The purpose of the bank: at most 1,000 characters.")]
 Prompt = Annotated[
     str,
@@ -69,12 +61,14 @@ Prompt = Annotated[
 Days = Annotated[int, Meta(ge=0, le=36_500, description="A number of days, more than 0; in an update, 0 clears it.")]
 Count = Annotated[int, Meta(ge=0, le=10_000_000, description="A number, more than 0; in an update, 0 clears it.")]
 Chunk = Annotated[int, Meta(ge=0, le=2000, description="Tokens per embedded chunk; in an update, 0 clears it.")]
-Type = Annotated[BankType, Meta(description="`conversation`: every entry has a speaker; `general`: none has one.")]
+Type = Annotated[
+    BankType, Meta(description="`conversation`: every entry has a speaker; `general`: entries have no speaker.")
+]
 ModeField = Annotated[
     Mode,
     Meta(description="How finely texts are embedded: `fast_and_cheap`, `balanced`, `slow_and_thorough` or `custom`."),
 ]
-CrossKey = Annotated[bool, Meta(description="Whether a search may omit the key and look at all keys.")]
+CrossKey = Annotated[bool, Meta(description="True if a search may omit the key and search all keys.")]
 LanguageField = Annotated[str, Meta(max_length=16, description="The language of the entries, such as `en` or `de`.")]
 
 _NEW = {"name": "chats", "type": "conversation"}
@@ -144,7 +138,7 @@ def require_bank(space: Space, bank_id: str) -> Item[Bank]:
 
 
 def find_key(space: Space, bank_id: str, key: str) -> Address | None:
-    """The address of a key, if anything was written to it."""
+    """Return the address of a key, or None if nothing was written to it."""
     return space.address(bank_place(bank_id), key)
 
 
@@ -245,7 +239,7 @@ class CreateBank(Request, frozen=True, kw_only=True):
 
 @operation("banks.create", "POST /v1/memory_banks", effect="write", status=201, outside=True, example=Example(_NEW))
 def create_bank(call: Call, request: CreateBank) -> BankInfo:
-    """Create a memory bank. It can be written to at once."""
+    """Create a memory bank."""
     bank = build_bank(call, request)
     return call.write(lambda space: add_bank(space, request.name, bank))
 
@@ -405,7 +399,7 @@ def _to_response(item: Item[Bank]) -> BankInfo:
 
 
 def _check_settings(bank: Bank) -> None:
-    """Check what the types of single fields cannot express."""
+    """Make the checks that the types of single fields cannot express."""
     check_language(bank.language)
     for name in ("description", "compaction_prompt"):
         check_content(getattr(bank, name) or "", may_be_empty=True, field=name)
@@ -417,7 +411,7 @@ def _check_settings(bank: Bank) -> None:
 
 
 def _check_embedding(call: Call, bank: Bank) -> None:
-    """Check that the bank asks for the embedder of the engine: there is only one."""
+    """Check that the bank uses the engine's only embedder."""
     if bank.embedding_model is None and bank.dimensions is None:
         return
     embedder = call.engine.recall.meaning.embedder()

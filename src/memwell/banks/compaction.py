@@ -1,9 +1,9 @@
-"""Compaction: replace older entries of a key by one summary that lists them, or try it without changing anything. Nothing is
-destroyed: erasing the summary makes the entries visible again.
+"""Compaction: replace older entries of a key by one summary that lists them, or try this without changing anything. Compaction
+destroys nothing: erasing the summary makes the entries visible again.
 
 The `compact` job runs when a key exceeds a threshold of its bank, every hour for entries that became too old, and on request.
-No transaction is open while a summary is made. It is applied only if all its sources are still visible then; entries written
-meanwhile are not touched.
+No transaction is open while a summary is made. The summary is applied only if all its sources are still visible. Entries
+written meanwhile are not affected.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from .utterances import EMPTY_SUMMARY, Line
 PAGE = 10_000
 """Entries that are read at once."""
 MAX_RESUMMARISED = 2_000
-"""Entries behind earlier summaries that a new summary is made of: the newest."""
+"""The most entries behind earlier summaries that a new summary is made of, the newest."""
 MAX_ATTEMPTS = 5
 SUMMARY_TOKENS = 600
-"""Length of a summary: at most so much, and a quarter of the bank's `max_size_tokens`."""
+"""The maximum length of a summary, which is also at most a quarter of the bank's `max_size_tokens`."""
 OWN_METADATA = (*RESERVED, "compaction")
 """Metadata that differs from entry to entry."""
 
@@ -66,7 +66,7 @@ class Item(NamedTuple):
     position: int
     entry: Entry
     entries: int
-    """The number of entries that it summarises; 0 if it is no summary."""
+    """The number of entries that it summarises; 0 if it is not a summary."""
 
 
 class Size(NamedTuple):
@@ -100,9 +100,9 @@ def load_visible(tx: Tx, address_id: int, now: int) -> Visible:
 
 
 def select_items(visible: Visible, bank: Bank, now: int) -> list[Item]:
-    """The items to compact: the oldest, so that about half of what a threshold allows remains and the next compaction is a
-    while away. The newest entry always remains, and a single summary is not compacted again. If there are more than `PAGE`
-    turns, the first ones are compacted first, then the others together with their summary."""
+    """Return the items to compact: the oldest, so that about half of the allowed size remains, and compactions are rare. The
+    newest entry always remains, and a single summary is not compacted again. If there are more than `PAGE` turns, the first
+    ones are compacted first, then the others together with their summary."""
     turns = [item for item in visible.items if not item.entries]
     count = len(turns) + len(visible.later)
     end = 0
@@ -121,7 +121,7 @@ def select_items(visible: Visible, bank: Bank, now: int) -> list[Item]:
 
 
 def _count_excess(visible: Visible, max_tokens: int) -> int:
-    """The number of turns to compact because everything visible is too long."""
+    """Return the number of turns to compact because the visible items are too long together."""
     sizes = [(estimate_tokens(item.entry.content), item.entries > 0) for item in visible.items]
     turns = [tokens for tokens, is_summary in sizes if not is_summary] + [one.tokens for one in visible.later]
     if sum(turns) + sum(tokens for tokens, is_summary in sizes if is_summary) <= max_tokens:
@@ -148,11 +148,13 @@ _MAX_KNOWN_SIZES = 10_000
 
 
 def exceeds_threshold(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
-    """Return whether a key exceeds a threshold of its bank. Reads no more than it must."""
+    """Return whether a key exceeds a threshold of its bank. Cheap checks come first, and most keys need no others."""
     turns = bank.max_turns
     if (
         turns is not None
-        and tx.row("beyond_entries", address_id=address_id, turns=turns)  # most keys have not even so many entries
+        and tx.row(
+            "beyond_entries", address_id=address_id, turns=turns
+        )  # an index answers this, and it is false for most keys
         and tx.row("beyond_turns", address_id=address_id, turns=turns, now=now)
     ):
         return True
@@ -209,8 +211,8 @@ class Sources(NamedTuple):
 
 
 def load_sources(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> Sources:
-    """The sources of a summary of items. An earlier summary stands for its entries as long as nothing of the key is gone;
-    after that its remaining entries are summarised anew, so that summaries do not pass on words that have expired."""
+    """Return the sources of a summary of items. An earlier summary stands for its entries while the key is complete. After an
+    entry has expired, the remaining ones are summarised again, so that summaries do not pass on expired words."""
     summaries = [item for item in items if item.entries]
     first = tx.row("first_kept", address_id=address_id, now=now)
     if not summaries or first == (1,):
@@ -233,14 +235,14 @@ def load_sources(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> So
 def hide_behind_summary(
     space: Space, address_id: int, summary: Entry, sources: Sequence[Entry], entries: int | None = None
 ) -> None:
-    """Hide entries behind a summary. Raises `Stale` if one of them is not visible any more. `entries` is the number of entries
-    that it summarises, if that is not everything behind the sources."""
+    """Hide entries behind a summary. Raise `Stale` if one of them is no longer visible. `entries` is the number of summarised
+    entries, if it differs from the number behind the sources."""
     # Position and number of entries of each source: those of a summary, or its own.
     places = [space.tx.row("summary_place", id=one.id) or (one.seq, 1) for one in sources]
     for source in sources:
         rows = space.tx.rows("retire_entry", id=source.id, version=source.version, now=space.now)
         if not rows:
-            raise Stale("Some of the entries to summarise are gone, or summarised already: load them again.")
+            raise Stale("Some of the entries to summarise were erased, or are already summarised: load them again.")
         upkeep.mark_changed(space.tx, rows)
         space.tx.send("fold_entry", docid=rows[0][0], address_id=address_id, summary_id=summary.id)
     position = max(int(place[0]) for place in places)
@@ -297,13 +299,13 @@ class CompactBank(Request, frozen=True, kw_only=True):
     example=Example({"bank": "$0.id"}, (("banks.create", {"name": "chats", "max_turns": 4}),)),
 )
 def compact_bank(space: Space, request: CompactBank) -> Compacting:
-    """Compact what exceeds the bank's thresholds now. The job reports the result."""
+    """Compact the keys that exceed a threshold of the bank. The job reports the result."""
     bank = require_bank(space, request.bank).settings
     if not bank.compacts:
         raise Invalid("This bank has no threshold: set `max_turns`, `max_size_tokens` or `max_age_days` first.")
     payload: dict[str, Any] = {"bank": request.bank}
     if request.key is not None:
-        # A job may outlive the key, whose name may have to be erased: store its address, 0 if there is none.
+        # Store the address instead of the key (0 if there is none), because the key may be erased before the job ends.
         address = find_key(space, request.bank, check_key(request.key))
         payload["address"] = 0 if address is None else address.id
     job = queue.enqueue(space.tx, "compact", payload, space.now)
@@ -322,7 +324,7 @@ class _Task(NamedTuple):
 
 
 _Results = list[tuple[int, Summary]]
-"""The summaries that a job made, each with its number of entries."""
+"""The summaries of a job, each with its number of entries."""
 
 
 def run_compaction(engine: Engine, run: JobRun) -> dict[str, Any] | Repeat:
@@ -343,7 +345,7 @@ JOBS = (JobKind("compact", run_compaction),)
 
 
 def _list_compacting(tx: Tx) -> list[str]:
-    """The ids of the banks that have a threshold."""
+    """Return the ids of the banks that have a threshold."""
     return [one.id for one in documents.list_documents(tx, KIND) if BANKS.decode(one.body).compacts]
 
 
@@ -408,13 +410,13 @@ def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: Summary) -> None:
 
 
 def _common_metadata(sources: Sequence[Entry]) -> dict[str, Any]:
-    """The metadata that all sources share, so that filters find the summary as they found the entries."""
-    found = [typed.decode(entry.metadata or "{}", dict[str, Any]) for entry in sources]
-    first = found[0] if found else {}
+    """Return the metadata that all sources share, so that filters that found the entries find the summary."""
+    decoded = [typed.decode(entry.metadata or "{}", dict[str, Any]) for entry in sources]
+    first = decoded[0] if decoded else {}
     return {
         name: value
         for name, value in first.items()
-        if name not in OWN_METADATA and all(name in one and one[name] == value for one in found)
+        if name not in OWN_METADATA and all(name in one and one[name] == value for one in decoded)
     }
 
 
@@ -425,7 +427,7 @@ Speaker = Literal["user", "assistant"]
 MAX_SAMPLES = 20
 MAX_DIRECTION = 2000
 NO_MODEL = (
-    "Generating entries needs a language model, and none is set. Set MEMWELL_LLM, for example to "
+    "Generating entries needs a language model, but the server has none. Set MEMWELL_LLM, for example to "
     "`openai:MODEL@http://HOST:PORT/v1` or `anthropic:MODEL`, or give `sample_entries`."
 )
 _SAMPLES = [
@@ -450,7 +452,7 @@ class TrialEntry(Response, frozen=True, kw_only=True):
 
 
 class Evaluation(Response, frozen=True, kw_only=True):
-    """A verdict on the summary with a score from 1 to 5 and the reasons."""
+    """A verdict on a summary, with a score from 1 to 5 and the reasons."""
 
     verdict: str
     score: int
@@ -509,7 +511,7 @@ class TryBank(Request, frozen=True, kw_only=True):
     ),
 )
 def test_compaction(call: Call, request: TryBank) -> Trial:
-    """Show the result of compacting a key or samples, without changing anything. Samples are compacted all at once."""
+    """Show the result of compacting a key or samples, without changing anything. All samples are compacted at once."""
     sources = (request.key, request.sample_entries, request.generate_direction)
     if sum(one is not None for one in sources) > 1:
         raise Invalid("Give at most one of `key`, `sample_entries` and `generate_direction`.", field="sample_entries")
@@ -558,7 +560,7 @@ def try_compaction(call: Call, request: TrySamples) -> Trial:
 
 
 def _try_samples(call: Call, bank: Bank, request: TryBank | TrySamples) -> Trial:
-    """Compact all samples at once, whatever the bank's thresholds are."""
+    """Compact all samples at once, regardless of the bank's thresholds."""
     direction = request.generate_direction
     samples = request.sample_entries or []
     if direction is not None:
@@ -585,7 +587,7 @@ def _generate_samples(call: Call, bank: Bank, direction: str, count: int) -> lis
 
 
 def _try_key(call: Call, bank: Bank, bank_id: str, key: str) -> Trial:
-    """Compact a key as the bank would."""
+    """Compact a key as the bank would, without storing the result."""
 
     def read(space: Space) -> tuple[list[Item], list[Item], list[Item]]:
         address = find_key(space, bank_id, check_key(key))
@@ -618,9 +620,7 @@ def _build_trial(call: Call, bank: Bank, items: list[Item], selected: list[Item]
 def _evaluate(selected: Sequence[Item], summary: str) -> Evaluation:
     """Judge a summary by its length and by the names and numbers that it keeps."""
     if not selected:
-        return Evaluation(
-            verdict="pass", score=5, reasoning="Nothing is beyond the thresholds: nothing would be compacted."
-        )
+        return Evaluation(verdict="pass", score=5, reasoning="No threshold is exceeded: nothing would be compacted.")
     before, after = sum(estimate_tokens(item.entry.content) for item in selected), estimate_tokens(summary)
     words = {word for item in selected for word in _names_and_numbers(item.entry.content)}
     kept = len(words & _names_and_numbers(summary)) / len(words) if words else 1.0
@@ -638,6 +638,6 @@ def _evaluate(selected: Sequence[Item], summary: str) -> Evaluation:
 
 
 def _names_and_numbers(text: str) -> set[str]:
-    """The words with a capital letter or a digit."""
+    """Return the words with a capital letter or a digit."""
     words = {word.strip(".,;:!?()[]\"'“”") for word in text.split()}
     return {word for word in words if any(char.isdigit() or char.isupper() for char in word)}

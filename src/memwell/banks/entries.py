@@ -45,12 +45,13 @@ from .reading import ContentType, EntryView, Order, to_view
 
 MAX_DELETED = 10_000
 _XML = "application/xml"
-"""There is no XML of matches (S1.42, C8)."""
+"""Matches have no XML form (S1.42, C8)."""
 
 SpeakerField = Annotated[
     str,
     Meta(
-        max_length=64, description="The speaker, `user` or `assistant`; required in conversation banks, and only there."
+        max_length=64,
+        description="The speaker, `user` or `assistant`; required in conversation banks, and ignored in others.",
     ),
 ]
 AddedAfter = Annotated[datetime, Meta(description="Only entries added after this time (RFC 3339).")]
@@ -58,7 +59,7 @@ AddedBefore = Annotated[datetime, Meta(description="Only entries added before th
 TopN = Annotated[int, Meta(ge=1, le=100, description="The number of results, from 1 to 100.")]
 Format = Annotated[ContentType, Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`.")]
 IncludeCompacted = Annotated[bool, Meta(description="Also return the entries that summaries have replaced.")]
-SummaryId = Annotated[AnyId, Meta(description="The id of a summary: list exactly the entries that it was made of.")]
+SummaryId = Annotated[AnyId, Meta(description="The id of a summary: list exactly the entries that it summarises.")]
 
 _CHATS = ("banks.create", {"name": "chats"})
 _NOTES = ("banks.create", {"name": "notes", "type": "general"})
@@ -148,24 +149,26 @@ def add_entry(call: Call, request: AddEntry) -> Added:
     if added.content is not None:
         return added
     recent = messages.get(added.id)
-    if recent is None:  # a repeated request: the stored response was returned
+    if recent is None:  # the request was repeated, and its stored response returned
         recent = call.read(lambda space: reading.recent_messages_of_key(space, request.bank, request.key, added.seq))
     return structs.replace(added, messages=recent)
 
 
 def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
-    """Write an entry, and schedule a compaction if its key exceeds a threshold now."""
+    """Write an entry, and schedule a compaction if its key now exceeds a threshold."""
     check_key(new.key)
-    speaker = None if bank.type == "general" else new.speaker  # a general bank has none (S1.9, S1.10, C16)
+    speaker = (
+        None if bank.type == "general" else new.speaker
+    )  # entries of a general bank have no speaker (S1.9, S1.10, C16)
     if bank.type == "conversation" and speaker not in ("user", "assistant"):
         given = "none was given" if speaker is None else f"not {speaker!r}"
         raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
     content = check_content(new.content)
-    # A speaker's words are the speaker's; otherwise a run's are its agent's, and all others the application's own.
+    # The origin of an entry is its speaker. Without one, it is the agent if a run writes it, else the application.
     origin: Origin = ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if new.stamps else "system"
     for name in RESERVED:
         if name in new.metadata:
-            raise Invalid(f"`metadata.{name}` is set by the bank itself: use another name.", field="metadata")
+            raise Invalid(f"`metadata.{name}` is set by the bank: use another name.", field="metadata")
     stamps = {"key": new.key} | ({"speaker": speaker} if speaker else {}) | new.stamps
     draft = Draft(
         kind=SUMMARY if new.summary else "turn" if bank.type == "conversation" else "note",
@@ -184,21 +187,21 @@ def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
 
 
 def hide_entries(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str]) -> None:
-    """Replace entries of a key by one that summarises them (C39)."""
+    """Replace entries of a key by an entry that summarises them (C39)."""
     address = find_key(space, bank_id, key)
-    assert address is not None  # noqa: S101 -- the summary was just written there
+    assert address is not None  # noqa: S101 -- the summary was just written to it
     found = [space.entry(bank_place(bank_id), check_identifier(one, "compacts")) for one in dict.fromkeys(ids)]
     if any(one is None or one.address_id != address.id for one in found):
-        raise Conflict("Some of the entries to summarise are gone, or summarised already: load them again.")
+        raise Conflict("Some of the entries to summarise were erased, or are already summarised: load them again.")
     hide_behind_summary(space, address.id, summary, [one.entry for one in found if one is not None])
 
 
 def _address_id(space: Space, bank_id: str, key: str) -> int:
-    """The address of a key that was just written to."""
+    """Return the address of a key that was just written to."""
     if len(space.touched) == 1:
         return next(iter(space.touched))
     address = find_key(space, bank_id, key)
-    assert address is not None  # noqa: S101 -- something was just written there
+    assert address is not None  # noqa: S101 -- the key was just written to
     return address.id
 
 
@@ -230,7 +233,7 @@ class Matches(Response, frozen=True, kw_only=True):
 
 
 class SearchBank(Request, frozen=True, kw_only=True):
-    """A query in a bank: in one key, or without `key` in all."""
+    """A query in one key of a bank, or without `key` in all."""
 
     bank: BankId
     query: QueryText
@@ -295,7 +298,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
 
 
 def check_search(call: Call, bank_id: str, key: str | None) -> None:
-    """Raise if there is no such bank, or if it can only be searched by key and there is none."""
+    """Raise an error if there is no such bank, or if it can only be searched by key and `key` is None."""
     bank = call.read(lambda space: require_bank(space, bank_id)).settings
     if key is None and not bank.cross_key_search:
         raise Forbidden("This bank can only be searched by key: give a `key`, or set `cross_key_search`.")
@@ -397,7 +400,7 @@ class OfEntry(Request, frozen=True, kw_only=True):
     "banks.entry", "GET /v1/memory_banks/{bank}/entries/{id}", example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN)
 )
 def get_entry(space: Space, request: OfEntry) -> BankEntry:
-    """Return one entry, also one that a summary has replaced. To list the entries of a summary, use `banks.entries` with
+    """Return one entry, even if a summary has replaced it. To list the entries of a summary, use `banks.entries` with
     `summary`."""
     entry, key, _ = _require_entry(space, request.bank, request.id)
     hidden_by = space.tx.row("summary_of", id=request.id)
@@ -407,7 +410,7 @@ def get_entry(space: Space, request: OfEntry) -> BankEntry:
 
 
 class ListEntries(Request, frozen=True, kw_only=True):
-    """The visible entries of a bank or of one key, with or without those that summaries have replaced; or the entries of one
+    """The entries to list: those of a bank or of one key, with or without entries that summaries have replaced; or those of one
     summary."""
 
     bank: BankId
@@ -447,7 +450,7 @@ def list_entries(space: Space, request: ListEntries) -> BankEntries:
 
 
 def _list_sources(space: Space, request: ListEntries, summary_id: str) -> BankEntries:
-    """The entries that a summary was made of."""
+    """List the entries that a summary summarises."""
     if request.key is not None or request.filter:
         raise Invalid("`summary` cannot be combined with `key` or `filter`.", field="summary")
     _, key, _ = _require_entry(space, request.bank, check_identifier(summary_id, "summary"))
@@ -474,7 +477,7 @@ class DeletedEntries(Response, frozen=True, kw_only=True):
     example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN),
 )
 def delete_entry(space: Space, request: OfEntry) -> DeletedEntries:
-    """Erase one entry. Summaries made of it are erased too, and their other entries become visible again."""
+    """Erase one entry. Summaries of it are erased too, and their other entries become visible again."""
     entry, _, address_id = _require_entry(space, request.bank, request.id)
     return _erase_entries(space, request.bank, {entry.id: address_id})
 
@@ -499,14 +502,14 @@ class DeleteEntries(Request, frozen=True, kw_only=True):
     example=Example({"bank": "$0.id", "filter": {"type": "fact"}, "dry_run": True}, _GIVEN),
 )
 def delete_entries(space: Space, request: DeleteEntries) -> DeletedEntries:
-    """Erase entries by key and metadata, also those that summaries have replaced, or list which that would be."""
+    """Erase entries by key and metadata, including those that summaries have replaced. With `dry_run`, only list them."""
     require_bank(space, request.bank)
     if request.key is None and not request.filter:
         raise Invalid("Give a `key` or a `filter`. `banks.wipe` erases everything.", field="filter")
     condition = parse(request.filter) if request.filter else None
     addresses: dict[str, int] = {}
-    for found in walk_entries(space, request.bank, request.key, condition, hidden=True):
-        addresses[found.entry.id] = found.address_id
+    for location in walk_entries(space, request.bank, request.key, condition, hidden=True):
+        addresses[location.entry.id] = location.address_id
         if len(addresses) > request.maximum:
             raise Conflict(f"More than {request.maximum} entries match: narrow the filter, or raise `maximum`.")
     if request.dry_run:
@@ -525,7 +528,7 @@ class EntryLocation(NamedTuple):
 
     @classmethod
     def from_row(cls, key: str, address_id: int, row: Row) -> EntryLocation:
-        """From a row of `next_shown`, `next_of_all` or `sources_of_summary`."""
+        """Build from a row of `next_shown`, `next_of_all` or `sources_of_summary`."""
         *entry, entries, summary_id = row
         return cls(key, address_id, Entry(*entry), entries or 0, summary_id)
 
@@ -543,8 +546,8 @@ def walk_entries(
     *,
     hidden: bool = False,
 ) -> Iterator[EntryLocation]:
-    """The entries of one key, or of all keys one after the other, after a position. `hidden`: also those that summaries have
-    replaced."""
+    """Iterate over the entries after a position, of one key or of all keys in turn. With `hidden`, include the entries that
+    summaries have replaced."""
     query = "next_of_all" if hidden else "next_shown"
     while True:
         if key is None:
@@ -566,11 +569,11 @@ def walk_entries(
 
 
 def _erase_entries(space: Space, bank_id: str, addresses: Mapping[str, int]) -> DeletedEntries:
-    """Erase entries, given with their addresses; also the summaries that contain their words and the keys that are empty
-    then. A tenant's writes are serial, so nothing is added to these keys meanwhile."""
+    """Erase entries, the summaries that contain their words, and keys that become empty. A tenant's writes are serial, so nothing
+    is added to these keys meanwhile."""
     collection_id, _ = space.collection(bank_place(bank_id))
     for entry_id in addresses:
-        if space.tx.row("entry_addresses", id=entry_id) is not None:  # it may be gone together with another one
+        if space.tx.row("entry_addresses", id=entry_id) is not None:  # an earlier round may have erased it
             dissolve_summaries(space, entry_id)
             erase_fact(space.tx, entry_id, space.now)
     keys = sorted(set(addresses.values()))
@@ -588,7 +591,7 @@ def _erase_entries(space: Space, bank_id: str, addresses: Mapping[str, int]) -> 
 
 
 def _require_entry(space: Space, bank_id: str, entry_id: str) -> tuple[Entry, str, int]:
-    """An entry of a bank, its key, and the address of that."""
+    """Return an entry of a bank, its key, and the key's address."""
     require_bank(space, bank_id)
     rows = space.rows("any_entry", bank_place(bank_id), id=entry_id)
     if not rows:

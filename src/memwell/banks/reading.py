@@ -24,9 +24,9 @@ ContentType = Literal["application/json", "text/plain", "text/html", "applicatio
 Order = Literal["newest_first", "oldest_first"]
 JSON: ContentType = "application/json"
 WINDOW = 100
-"""Messages of a key that an add returns."""
+"""The most messages of a key that `banks.add` returns."""
 STRIDE = 50
-"""The first of these messages moves by so many at once, so that prompts keep their beginning."""
+"""The first of these messages changes only every so many turns, so that prompt caches keep their prefix."""
 MAX_TITLE = 80
 DIVIDER = "\n---\n"
 _NEWEST = 2**62
@@ -34,7 +34,7 @@ _FIELDS = len(Entry.__struct_fields__)
 
 
 class EntryView(NamedTuple):
-    """An entry as people see it."""
+    """An entry for a response."""
 
     id: str
     content: str
@@ -43,7 +43,7 @@ class EntryView(NamedTuple):
     role: str | None = None
     metadata: dict[str, Any] | None = None
     entries: int = 0
-    """The number of entries that it summarises; 0 if it is no summary."""
+    """The number of entries that it summarises; 0 if it is not a summary."""
     summary_id: str | None = None
     """The summary that hides it."""
 
@@ -66,7 +66,7 @@ def to_view(entry: Entry, entries: int = 0, summary_id: str | None = None) -> En
 
 
 def recent_messages(space: Space, address_id: int, upto: int) -> list[dict[str, str]]:
-    """The last messages of a key up to an entry, the oldest first: 51 to 100 of them if there are so many (C7)."""
+    """Return the last messages of a key up to an entry, the oldest first: 51 to 100, or fewer if the key is short (C7)."""
     rows = _last_messages(space, address_id, upto, WINDOW + 1)
     rows.reverse()
     last = rows[-WINDOW:]
@@ -84,7 +84,7 @@ def recent_messages_of_key(space: Space, bank_id: str, key: str, upto: int) -> l
 
 
 def load_messages(space: Space, address_id: int, order: Order, limit: int) -> list[dict[str, str]]:
-    """Messages of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
+    """Return messages of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
     if order == "newest_first":
         rows = _last_messages(space, address_id, _NEWEST, limit)
     else:
@@ -95,7 +95,7 @@ def load_messages(space: Space, address_id: int, order: Order, limit: int) -> li
 
 
 def load_messages_upto(space: Space, address_id: int, upto: int, limit: int) -> list[dict[str, str]]:
-    """The last messages of a key up to an entry, the oldest first."""
+    """Return the last messages of a key up to an entry, the oldest first."""
     rows = _last_messages(space, address_id, upto, limit)[:limit]
     return [build_message(role, content, entries) for _, role, content, entries in reversed(rows)]
 
@@ -103,7 +103,7 @@ def load_messages_upto(space: Space, address_id: int, upto: int, limit: int) -> 
 def load_entries(
     space: Space, address: Address, order: Order, limit: int, *, include_compacted: bool = False
 ) -> list[EntryView]:
-    """Entries of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
+    """Return entries of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
     down = order == "newest_first"
     params = {"address_id": address.id, "now": space.now, "limit": limit}
     if include_compacted:
@@ -122,12 +122,12 @@ def load_entries(
 
 
 def _from_row(row: Sequence[Any], entries: int) -> EntryView:
-    """From the columns of an entry, and the id of its summary if the query selects it."""
+    """Build from the columns of an entry, and the id of its summary if the query selects it."""
     return to_view(Entry(*row[:_FIELDS]), entries, *row[_FIELDS:])
 
 
 def _last_messages(space: Space, address_id: int, upto: int, limit: int) -> list[Row]:
-    """Position, role, content and number of summarised entries of turns and summaries, the latest first."""
+    """Return position, role, content and number of summarised entries of turns and summaries, the latest first."""
     params = {"address_id": address_id, "upto": upto, "now": space.now, "limit": limit}
     turns, summaries = space.tx.rows("last_said", **params), space.tx.rows("shown_summaries_down", **params)
     return _merge_messages(turns, summaries, down=True)
@@ -144,7 +144,7 @@ def _merge_messages(turns: list[Row], summaries: list[Row], *, down: bool) -> li
 
 
 def build_message(role: str | None, content: str, entries: int = 0) -> dict[str, str]:
-    """A message for a model. A summary is the assistant's message and is marked as a summary (C42)."""
+    """Build a message for a model. A summary becomes a marked message of the assistant (C42)."""
     if entries:
         return {"role": "assistant", "content": f"{_summary_mark(entries, 'messages')}\n{content}"}
     return {"role": role or "user", "content": content}
@@ -162,12 +162,12 @@ def entries_to_json(entries: Sequence[EntryView]) -> dict[str, Any]:
 
 
 def entries_to_array(entries: Sequence[EntryView]) -> list[dict[str, str]]:
-    """Titles and contents only, so that summaries are marked in their content."""
+    """Convert to titles and contents only. The content of a summary therefore carries its mark."""
     return [{"content": _mark_content(one), "title": one.title} for one in entries]
 
 
 def matches_to_json(matches: Sequence[tuple[EntryView, float, str]]) -> dict[str, Any]:
-    """Matches with their scores and URLs."""
+    """Convert matches with their scores and URLs."""
     objects = [
         {
             "content_title": one.title,
@@ -189,7 +189,7 @@ def encode_json(value: Any) -> str:
 
 
 def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> str | None:
-    """Entries in a text format; None for JSON."""
+    """Render entries in a text format. Return None for JSON."""
     match content_type:
         case "text/plain":
             return DIVIDER.join(map(_render_line, entries))
@@ -201,7 +201,7 @@ def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> s
 
 
 def _render_html(entries: Sequence[EntryView]) -> str:
-    """An article for each entry, with all text escaped."""
+    """Render an article for each entry, with all text escaped."""
     return "\n".join(
         f'<article data-id="{html.escape(one.id)}"{_summary_attribute("data-summary-of", one)}>'
         f"<h3>{html.escape(one.title)}</h3>"
@@ -212,7 +212,7 @@ def _render_html(entries: Sequence[EntryView]) -> str:
 
 
 def _render_xml(entries: Sequence[EntryView]) -> str:
-    """An element for each entry, escaped, without characters that XML cannot express (C8)."""
+    """Render an element for each entry, escaped and without characters that XML cannot express (C8)."""
     inner = "\n".join(
         f'  <entry id="{_escape_xml(one.id)}" created_at="{_format_time(one.created_at)}"'
         + (f' role="{_escape_xml(role)}"' if (role := _visible_role(one)) else "")
@@ -232,7 +232,7 @@ def _render_line(one: EntryView) -> str:
 
 
 def _visible_role(one: EntryView) -> str | None:
-    """The speaker. A summary of a conversation is the assistant's, whoever wrote it (C42)."""
+    """Return the speaker to show. A summary of a conversation always counts as the assistant's (C42)."""
     return "assistant" if one.role and one.entries else one.role
 
 

@@ -47,8 +47,8 @@ class Counted(Response, frozen=True, kw_only=True):
 
 
 class BankStats(Response, frozen=True, kw_only=True):
-    """Statistics of the visible entries of a period. `compacted`: the number of entries of that period that summaries have
-    replaced, without replaced summaries."""
+    """Statistics of the visible entries of a period. `compacted` is the number of entries of that period, summaries excluded,
+    that summaries have replaced."""
 
     memory_bank_id: str
     entries: int
@@ -151,7 +151,7 @@ def _top(counts: Counter[str]) -> list[Counted]:
 
 
 def _tags(entry: Entry) -> list[str]:
-    """The tags of an entry: `tags` or `tag` in its metadata, one or several."""
+    """Return the tags of an entry: `tags` or `tag` in its metadata, one or several."""
     metadata = to_metadata(entry.metadata) or {}
     tags = metadata.get("tags", metadata.get("tag"))
     return [tag for tag in (tags if isinstance(tags, list) else [tags]) if isinstance(tag, str)]

@@ -1,11 +1,11 @@
-"""Context: recalled memory made ready for a prompt within a budget of tokens, as messages and as one text.
+"""Context: recalled memory for a prompt within a budget of tokens, as messages and as one text.
 
-Stored text stands inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
+Stored text is inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
 reuse the beginning: a fixed preamble, records, facts in the order they were recorded (not by score, which changes with every
 query), then the turns, the oldest first. The token of the fence stays the same too, see `fence.token_for`.
 
-The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest; each side may use what the
-other leaves over.
+The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest. Each part may use the room
+that the other one leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ..timelines.sessions import NEWEST
 RELEVANT = 40
 """Number of candidate facts; the budget decides how many are used."""
 IMPORTANT, LATEST = 10, 200
-"""Number of important facts that are added to the hits of a query, and of the newest facts that they are chosen from."""
+"""The number of important facts that are added to the hits of a query, and of the newest facts to choose them from."""
 RECORDS = 100
 """Number of candidate records."""
 LOOKED_AT = 5000
@@ -89,8 +89,8 @@ class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
 
 class LeftOut(Response, frozen=True, kw_only=True):
     """A turn, fact or record that was left out. Reasons: `budget` (too large), `older` (newer turns took the room), `low_score`
-    (better facts did), `secret` (it looks like one), `misfit` (it does not match its schema any more), `many` (this record and
-    all after it, by name, were not read)."""
+    (better facts took the room), `secret` (it looks like a secret), `misfit` (it no longer matches its schema), `many` (this
+    record and all later ones, by name, were not read)."""
 
     what: str
     id: str
@@ -99,7 +99,7 @@ class LeftOut(Response, frozen=True, kw_only=True):
 
 class Context(Response, frozen=True, kw_only=True):
     """Memory for a prompt, as `messages` and as `text`: records and facts first, in a stable order, then the newest turns.
-    Stored text is fenced, so that it cannot pass for instructions."""
+    Stored text is fenced, so that a model cannot mistake it for instructions."""
 
     messages: list[dict[str, str]]
     text: str
@@ -132,14 +132,14 @@ def context(call: Call, request: ContextRequest) -> Context:
 
 
 class _Records(NamedTuple):
-    """The records of a user by name, and those that are not shown."""
+    """The records of a user by name, and those that were left out."""
 
     values: Mapping[str, Any]
     left_out: Sequence[LeftOut]
 
 
 def _user_turns(space: Space, request: ContextRequest) -> list[Entry]:
-    """The newest turns of a user, across sessions unless one is named."""
+    """Return the newest turns of a user, of all sessions unless the request names one."""
     if request.session is not None:
         return _session_turns(space, request)
     before = [to_instant(request.as_of, "as_of") or NEWEST, NEWEST, NEWEST]
@@ -148,21 +148,21 @@ def _user_turns(space: Space, request: ContextRequest) -> list[Entry]:
 
 
 def _read_records(space: Space, request: ContextRequest) -> _Records:
-    """The records of a user, now or as of another time. Those that do not fit their schema any more are left out."""
+    """Return the records of a user, now or as of another time. Leave out those that no longer fit their schema."""
     place = user_records(request.owner.name)
     found, _ = list_named(space, place, "", RECORDS)
     until = to_instant(request.as_of, "as_of")
     further = _next_record(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else find_value_at(space, one, until) for one in found}
-    known = {name: (value, find_contract(space, name)) for name, value in values.items() if value is not None}
-    misfitting = {name for name, (value, held) in known.items() if list_misfits(value, held, space)}
+    pairs = {name: (value, find_contract(space, name)) for name, value in values.items() if value is not None}
+    misfitting = {name for name, (value, contract) in pairs.items() if list_misfits(value, contract, space)}
     left_out = [LeftOut(what="record", id=name, reason="misfit") for name in sorted(misfitting)]
     left_out += [] if further is None else [LeftOut(what="record", id=further, reason="many")]
-    return _Records({name: fill_defaults(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
+    return _Records({name: fill_defaults(*pair) for name, pair in pairs.items() if name not in misfitting}, left_out)
 
 
 def _next_record(space: Space, place: Place, after: str, until: int | None) -> str | None:
-    """The name of the next record after a name, if it existed at that moment."""
+    """Return the name of the next record after a name that existed at a moment."""
     while found := list_named(space, place, after, 1 if until is None else RECORDS)[0]:
         for one in found:
             if until is None or find_value_at(space, one, until) is not None:
@@ -181,15 +181,15 @@ def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
 
 
 def _assemble(
-    call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], known: _Records
+    call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], records: _Records
 ) -> Context:
-    said = {entry.id for entry in turns}
+    turn_ids = {entry.id for entry in turns}
     secret = [entry for entry in turns if find_secret(entry.content) is not None]
     place = f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
     token = token_for(call.engine.store.control.secret, place)
     longest = request.budget * 8
-    texts = {name: remove_token(encode_compact(value), token)[:longest] for name, value in known.values.items()}
-    secrets = [name for name, text in texts.items() if len(text) < longest and secrets_in(known.values[name])]
+    texts = {name: remove_token(encode_compact(value), token)[:longest] for name, value in records.values.items()}
+    secrets = [name for name, text in texts.items() if len(text) < longest and secrets_in(records.values[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     context = assemble(
         [
@@ -206,7 +206,7 @@ def _assemble(
         [
             RelevantFact(entry.id, entry.content, score, entry.origin, to_datetime(entry.created_at).date())
             for entry, score in found.values()
-            if entry.id not in said
+            if entry.id not in turn_ids
         ],
         {name: text for name, text in texts.items() if name not in secrets},
         request.budget,
@@ -214,12 +214,12 @@ def _assemble(
     )
     context.left_out.extend(LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret)
     context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in secrets)
-    context.left_out.extend(known.left_out)
+    context.left_out.extend(records.left_out)
     return context
 
 
 def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """The facts that match the query, if there is one."""
+    """Return the facts that match the query, if there is one."""
     if request.query is None:
         return {}
     query = Query(
@@ -233,7 +233,7 @@ def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Sc
 
 
 def _important(space: Space, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """The most important of the newest facts. Without a query there are more of them, and importance decides which ones fit."""
+    """Return the most important of the newest facts. Without a query there are more of them, and importance is their score."""
     least = None if request.min_trust is None else TRUST[request.min_trust]
     known = [entry for entry in _newest(space, facts, request) if least is None or TRUST[entry.origin] >= least]
     known.sort(key=lambda entry: (-(entry.importance or 0.0), entry.id))
@@ -283,7 +283,7 @@ class RelevantFact(NamedTuple):
 def assemble(
     turns: Sequence[RecentTurn], facts: Sequence[RelevantFact], records: Mapping[str, str], budget: int, *, token: str
 ) -> Context:
-    """Choose what fits into the budget. Records are given as text by name."""
+    """Choose turns, facts and records that fit into the budget. `records` has texts by name."""
     turns = sorted(turns, key=lambda turn: turn.at)
     messages = [_build_message(turn, token) for turn in turns]
     lines = [_render_turn(turn, token) for turn in turns]
@@ -318,20 +318,20 @@ def assemble(
             too_large = _count_line(fact_lines[fact.id]) > room.max_line
             left_out.append(LeftOut(what="fact", id=fact.id, reason="budget" if too_large else "low_score"))
     for index, turn in enumerate(turns[:first], 1):
-        # Only the newest turn can be too large; older ones gave way to later turns.
+        # Only the newest turn can be too large; older ones were left out for newer ones.
         left_out.append(LeftOut(what="turn", id=turn.id, reason="budget" if index == len(turns) else "older"))
     tokens = max(estimate_tokens(text), whole)
     return Context(messages=messages, text=text, tokens=tokens, facts=fact_ids, left_out=left_out)
 
 
 def _render_turn(turn: RecentTurn, token: str) -> str:
-    """Time, speaker and content (C19)."""
+    """Render time, speaker and content (C19)."""
     name = f" ({fence_line(turn.name, token)})" if turn.name else ""
     return f"[{turn.at.isoformat(timespec='minutes')}] {fence_line(turn.role, token)}{name}: {fence_item(turn.text, token)}"
 
 
 def _build_message(turn: RecentTurn, token: str) -> dict[str, str]:
-    """A message of the user or the assistant. Turns of other roles are fenced inside a user message."""
+    """Build a message of the user or the assistant. Turns of other roles are fenced inside a user message."""
     if turn.role in ("assistant", "user"):
         return {"role": turn.role, "content": neutralise_turn(turn.text, token)}
     return {"role": "user", "content": fence(turn.text, token, origin=_origin_label(turn.role))}
@@ -342,7 +342,7 @@ def _fence_lines(lines: Sequence[str], token: str, **labels: str) -> str:
 
 
 def _count_fence(token: str, origin: str = "") -> int:
-    """The maximum size of a fence itself."""
+    """Return the maximum size of a fence without its content."""
     labels = {"kind": "records", "origin": origin} if origin else {"kind": "records"}
     return estimate_tokens(open_fence(token, **labels)) + estimate_tokens(close_fence(token)) + 3
 
@@ -380,14 +380,15 @@ class _Budget:
 
 
 def _first_newest(costs: Sequence[int], share: int, whole: int) -> int:
-    """The first turn from which on all fit into the share. The newest may take the whole budget."""
+    """Return the index of the first turn such that it and all later ones fit into the share. The newest may take the whole
+    budget."""
     if not costs or costs[-1] > whole:
         return len(costs)
     return _extend(costs, len(costs) - 1, share - costs[-1])
 
 
 def _extend(costs: Sequence[int], first: int, left: int) -> int:
-    """The first turn from which on all fit, given that those from `first` on do. There are no gaps, which would mislead."""
+    """Lower `first` while the turn before it fits. Turns are taken without gaps, because gaps would mislead the model."""
     if first == len(costs) and costs and costs[-1] > left:
         return first
     while first > 0 and costs[first - 1] <= left:

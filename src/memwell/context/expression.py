@@ -1,10 +1,10 @@
 """Expressions: strings that begin with `=` are JSONata, evaluated in child processes that can be killed.
 
-Only text that an author wrote is evaluated, and only once: the result is data, whatever it looks like. Never call this on an
-event loop, since it waits for another process.
+Only text of an author is evaluated, and only once: a result that looks like an expression is data. Never call this on an event
+loop, because it waits for another process.
 
-There are a few processes, started on demand, reused, and replaced after they were killed. Callers wait for a slot. A free slot
-goes to the lane that has the fewest, so that a caller who fills its lane delays itself and nobody else.
+A few processes are started on demand, reused, and replaced if they are killed. Callers wait for a slot. A free slot goes to the
+lane that has the fewest, so that a caller who fills its lane delays only itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..sandbox.process import START_S, Frame, FrameTooLarge, Process, describe_s
 from .expression_child import DONE, FAILED, LARGE, NOTHING, SLOW
 
 TIMEOUT_S = 0.5
-"""For all expressions of one call."""
+"""The time limit for all expressions of one call."""
 MAX_SOURCE = 16 * 1024
 MAX_SOURCES = 2_000
 MAX_SCOPE = 4 * 1024 * 1024
@@ -70,11 +70,11 @@ class Missing:
 
 
 MISSING: Final = Missing()
-"""The result of an expression without one: JSONata's undefined."""
+"""Stands for JSONata's undefined, an expression without a result."""
 
 
 class Problem(NamedTuple):
-    """A syntax error, with its column if that is known. The `=` is column 0."""
+    """A syntax error, with its column if known. The `=` is column 0."""
 
     message: str
     column: int | None = None
@@ -85,7 +85,7 @@ def is_expression(value: Any) -> bool:
 
 
 def find_problems(sources: Sequence[str]) -> list[Problem | None]:
-    """The syntax error of each expression, in few round trips."""
+    """Return the syntax error of each expression, or None. This takes only a few round trips."""
     refusals = [_refuse(source) for source in sources]
     problems = [None if one is None else Problem(f"It {one.reason}", one.column) for one in refusals]
     readable = [number for number, problem in enumerate(problems) if problem is None]
@@ -104,15 +104,15 @@ def evaluate(
     lane: Hashable = None,
     now: int | None = None,
 ) -> list[Any]:
-    """The result of each expression, or `MISSING`. All are evaluated in one round trip.
+    """Return the result of each expression, or `MISSING`. All are evaluated in one round trip.
 
-    `scope` has the variables: `{"input": …}` is `$input`. Callers with the same `lane` wait for each other and for nobody
-    else. `now` is the time of `$now()` and `$millis()` in microseconds.
+    `scope` has the variables: `{"input": …}` is `$input`. Callers wait only for others of
+    the same `lane`. `now` is the time of `$now()` and `$millis()` in microseconds.
     """
     if not sources:
         return []
     if len(sources) > MAX_SOURCES:
-        raise TooLarge(f"There are {len(sources)} expressions to evaluate at once; the limit is {MAX_SOURCES}.")
+        raise TooLarge(f"{len(sources)} expressions cannot be evaluated at once; the limit is {MAX_SOURCES}.")
     for source in sources:
         if (refusal := _refuse(source)) is not None:
             _fail(source, refusal.reason, refusal.kind)
@@ -151,12 +151,12 @@ def resolve(
 
 
 def close() -> None:
-    """End all evaluating processes. They are started again on demand."""
+    """End all processes. They are started again on demand."""
     _pool.close()
 
 
 class _Refusal(NamedTuple):
-    """The reason not to evaluate an expression, in words that follow its name."""
+    """The reason not to evaluate an expression, as the rest of a sentence that begins with the expression."""
 
     reason: str
     column: int | None = None
@@ -178,7 +178,7 @@ def _check_syntax(sources: Sequence[str]) -> list[Problem | None]:
         return []
     try:
         answers = _pool.ask(_encode_request(sources, b"{}", TIMEOUT_S, 0, check=True), TIMEOUT_S)
-    except Stopped as stopped:  # check those behind it again, without it
+    except Stopped as stopped:  # check the expressions after it again, without it
         at = min(stopped.answered, len(sources) - 1)
         return [
             *_check_syntax(sources[:at]),
@@ -264,7 +264,7 @@ def _fail(source: str, reason: str, kind: type[Invalid] = Invalid) -> NoReturn:
 
 
 def _list_expressions(template: Any) -> Iterator[str]:
-    """The expressions in a template, in the order in which `_fill` replaces them."""
+    """Iterate over the expressions in a template, in the order in which `_fill` replaces them."""
     match template:
         case dict():
             for one in template.values():
@@ -290,7 +290,7 @@ def _fill(template: Any, next_result: Callable[[], Any]) -> Any:
 
 
 def _explain_syntax_error(reason: str, source: str) -> Problem:
-    """The parser's error with the characters of tokens instead of their names."""
+    """Rewrite the parser's error with the characters of tokens instead of their names."""
     tokens: list[str] = []
 
     def render_token(match: re.Match[str]) -> str:
@@ -309,7 +309,7 @@ def _explain_syntax_error(reason: str, source: str) -> Problem:
     column = None
     if any(code in reason for code in _AT_THE_END):
         column = len(source)
-    else:  # the last token of the message, if the expression contains it once
+    else:  # point at the last token of the message, if the expression contains it once
         if "S0204" in reason:
             tokens = [reason.rstrip()[-1:]]
         if tokens and tokens[-1] and source.count(tokens[-1], 1) == 1:
@@ -338,7 +338,7 @@ def _to_sentence(words: str) -> str:
 MEMORY = 256 * 2**20
 PATIENCE_S = 0.05  # a longer evaluation continues at a lower priority, and its process is not used again
 NICENESS = 5
-FORCE_S = 0.1  # from when it should have stopped by itself until it is killed
+FORCE_S = 0.1  # how long after its own limit it is killed
 MAX_REQUESTS = 10_000  # of one process
 MAX_FRAME = 8 * 2**20
 MAX_PROCESSES = 4
@@ -353,7 +353,7 @@ _ENVIRONMENT = {"MIMALLOC_DISALLOW_ARENA_ALLOC": "1"}
 
 
 class Stopped(Exception):
-    """The process was stopped or crashed: the reason, and how many answers came before."""
+    """The process was stopped or crashed. `answered` is the number of answers before that."""
 
     def __init__(self, reason: str, answered: int) -> None:
         super().__init__(reason)
@@ -381,7 +381,7 @@ class Evaluator:
         return not self._slow and self._requests < MAX_REQUESTS and self.process.is_alive
 
     def ask(self, request: bytes, timeout_s: float) -> list[Frame]:
-        """The answers to a request. The time counts from when the process is ready."""
+        """Return the answers to a request. The time limit begins when the process is ready."""
         self._requests += 1
         self._wait_until_ready()
         answers: list[Frame] = []
@@ -408,7 +408,7 @@ class Evaluator:
             raise Unavailable("The process that evaluates expressions cannot be started: try again in a moment.")
 
     def _receive(self, patience: float, deadline: float) -> Frame:
-        """One answer. After a while the process gets a lower priority than everything else."""
+        """Return one answer. After a while, lower the priority of the process."""
         if not self._slow and patience < deadline:
             try:
                 return self.process.receive(patience)
@@ -419,7 +419,7 @@ class Evaluator:
         return self.process.receive(deadline)
 
     def _explain_end(self, timeout_s: float) -> str:
-        """The reason in words that follow "the expression". Rust ends a process that gets no memory with SIGABRT."""
+        """Return the reason as the rest of a sentence about the expression. Rust ends a process without memory by SIGABRT."""
         try:
             status = self.process.wait()
         except TimeoutError:
@@ -442,7 +442,7 @@ class Ticket:
 
 
 class Pool:
-    """Safe to use by many threads at once."""
+    """Evaluating processes, shared by many threads."""
 
     def __init__(
         self,
@@ -456,12 +456,12 @@ class Pool:
         self._lock = Lock()
         self._busy: Counter[Hashable] = Counter()
         self._waiting: list[Ticket] = []
-        self._idle: list[Evaluator] = []  # the last one was used last: it is ready
+        self._idle: list[Evaluator] = []  # the last one was used most recently, so it is ready
         self._working: set[Evaluator] = set()
-        self._closed = 0  # number of times
+        self._closed = 0  # how often `close` was called
 
     def ask(self, request: bytes, timeout_s: float, lane: Hashable = None) -> list[Frame]:
-        """The answers to a request. A call without a lane gets one of its own."""
+        """Return the answers to a request. A call without a lane gets its own lane."""
         lane = object() if lane is None else lane
         self._enter(lane)
         try:
@@ -469,7 +469,7 @@ class Pool:
             try:
                 return child.ask(request, timeout_s)
             except BaseException:
-                child.process.kill()  # whatever it was about, it must not answer the next one
+                child.process.kill()  # it must not answer this request to the next caller
                 raise
             finally:
                 self._release(child, closed)
@@ -488,7 +488,7 @@ class Pool:
             child.process.close()
 
     def disown(self) -> None:
-        """Forget the processes without ending them: they belong to the process that this one was forked from."""
+        """Forget the processes without ending them, because they belong to the parent of this fork."""
         for child in (*self._idle, *self._working):
             child.process.disown()
 
@@ -549,7 +549,7 @@ class Pool:
         if ticket.admitted.wait(self._wait_s):
             return
         with self._lock:
-            if ticket.admitted.is_set():  # in the meantime
+            if ticket.admitted.is_set():  # admitted just after the timeout
                 return
             self._waiting.remove(ticket)
         raise Unavailable(_BUSY)
@@ -572,7 +572,7 @@ _pool = Pool()
 
 
 def _restart_pool() -> None:
-    """After a fork: two processes that share a child would get each other's answers."""
+    """Use new processes after a fork. Two processes that share a child would get each other's answers."""
     global _pool
     _pool.disown()
     _pool = Pool()

@@ -1,6 +1,6 @@
-"""The process that evaluates: load, confine, report, then answer one request after the other.
+"""The process that evaluates expressions: it loads, confines itself, reports that it is ready, and answers requests.
 
-It ends with its input, that is, with its parent. While it evaluates, a timer ends it if the parent does not.
+It ends when its input does, that is, with its parent. During an evaluation a timer ends it if the parent does not.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ GRACE_S = 1.0  # for the parent to kill it first
 MAX_CALL_DEPTH = 1000
 MAX_SEQUENCE = 1_000_000
 MAX_REASON = 1000
-UNKNOWN_SIZE = 1 << 30  # assumed address space where the system does not tell
+UNKNOWN_SIZE = 1 << 30  # assumed address space if the system does not report it
 WHY_NO_EVAL = "`$eval` is not available: stored or sent text is never run as code."
 
 
 def main(memory: str) -> None:
-    """Answer requests with so many bytes of memory beyond those that loading took."""
+    """Answer requests. `memory` is the number of bytes that they may use in addition to those used by loading."""
     evaluator = Evaluator()
     evaluator.load()
     confine(_address_space() + int(memory))
@@ -53,12 +53,12 @@ class Evaluator:
         self._compile = jsonatapy.compile
 
     def load(self) -> None:
-        """Use everything that loads a file at first use: nothing can be opened later."""
+        """Use everything that loads files at first use, because no file can be opened later."""
         self.evaluate("$fromMillis($millis(), '[Y]') & $random() & $match('a', /a/i).match & $now()", {}, 5000, 0)
         self.find_error("(")
 
     def find_error(self, source: str) -> str:
-        """The syntax error of an expression, or an empty string."""
+        """Return the syntax error of an expression, or an empty string."""
         try:
             self._compile(source)
         except (ValueError, UnicodeError) as error:
@@ -66,7 +66,7 @@ class Evaluator:
         return ""
 
     def evaluate(self, source: str, scope: dict[str, Any], time_ms: int, now_ms: int) -> str | None:
-        """The result as JSON; None for no result."""
+        """Return the result as JSON; None if there is no result."""
         compiled = self._compile(
             source, timeout=time_ms, max_stack_depth=MAX_CALL_DEPTH, max_sequence_length=MAX_SEQUENCE
         )
@@ -121,7 +121,7 @@ def _answer(evaluator: Evaluator, body: bytes) -> None:
 
 
 def _evaluate(evaluator: Evaluator, request: dict[str, Any]) -> None:
-    """Write each answer before the next expression begins, so that the parent knows which one never ended."""
+    """Write each answer before the next expression begins, so that the parent knows which one did not end."""
     deadline, room, left = time.perf_counter() + request["time_s"], request["most"], len(request["sources"])
     for source in request["sources"]:
         left -= 1
@@ -156,7 +156,7 @@ def _write_answer(kind: bytes, text: str, *, last: bool) -> None:
 
 
 def _address_space() -> int:
-    """The size of this process in bytes."""
+    """Return the address space of this process in bytes."""
     try:
         with open("/proc/self/statm") as status:
             return int(status.read().split()[0]) * resource.getpagesize()

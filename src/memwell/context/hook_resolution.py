@@ -63,20 +63,20 @@ class HookContext(NamedTuple):
         return self.plain.get("session_id")
 
     def variables(self) -> dict[str, str]:
-        """All variables but the memory. Absent ones are empty."""
+        """All variables except for the memory. Absent ones are empty."""
         plain = {name: self.plain.get(name, "") for name in PLAIN}
         lists = {variable: ",".join(self.lists.get(name, ())) for name, variable in LISTS.items()}
         return {**plain, **lists, **self.headers}
 
 
 def parse_context(context: Mapping[str, Any] | None, session_id: str | None) -> HookContext:
-    """Check the context of a request. A field that is null is absent."""
+    """Parse and check the context of a request. A null field counts as absent."""
     to_json(context, "context")
     fields = {name: value for name, value in (context or {}).items() if value is not None}
     for name in fields:
         if name == MEMORY:
             raise Invalid(
-                "`memory_context` cannot be given: it is made from the log of `session_id`.", field=f"context.{name}"
+                "`memory_context` cannot be set: it is built from the log of `session_id`.", field=f"context.{name}"
             )
         if name not in _FIELDS and not HEADER.fullmatch(name):
             known = ", ".join(f"`{one}`" for one in _FIELDS)
@@ -85,17 +85,17 @@ def parse_context(context: Mapping[str, Any] | None, session_id: str | None) -> 
     if session_id is not None:
         check_identifier(session_id, "session_id")
         if plain.get("session_id", session_id) != session_id:
-            raise Invalid("`session_id` and `context.session_id` differ: give one of them.", field="session_id")
+            raise Invalid("`session_id` and `context.session_id` differ: give only one.", field="session_id")
         plain["session_id"] = session_id
     return HookContext(plain, _parse_lists(fields), _parse_headers(fields))
 
 
 def _parse_lists(fields: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The lists of a context, each a list or a text with commas."""
+    """Parse the lists of a context. Each is a list or a text with commas."""
     lists: dict[str, tuple[str, ...]] = {}
     for name, variable in LISTS.items():
         if name in fields and variable in fields:
-            raise Invalid(f"`context` has both `{name}` and `{variable}`: give one of them.", field=f"context.{name}")
+            raise Invalid(f"`context` has both `{name}` and `{variable}`: give only one.", field=f"context.{name}")
         if name in fields:
             value, path = fields[name], f"context.{name}"
             if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
@@ -119,13 +119,13 @@ def _parse_headers(fields: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in [*((_header_variable(name), value) for name, value in headers.items()), *variables]:
         if name in found:
-            raise Invalid(f"Two headers are both `{name}`: give one of them.", field="context.headers")
+            raise Invalid(f"Two headers become `{name}`: give only one.", field="context.headers")
         found[name] = _check_text(value, name)
     return found
 
 
 def _header_variable(name: str) -> str:
-    """`X-Region` is `header_x_region`."""
+    """Convert `X-Region` to `header_x_region`."""
     return "header_" + re.sub(r"[^a-z0-9]", "_", name.strip().lower())
 
 
@@ -144,7 +144,7 @@ def _check_text(value: Any, name: str, max_length: int = MAX_VALUE) -> str:
 
 
 MAX_LISTED = 10
-"""Hooks that an error about several of them lists."""
+"""The most hooks that an error lists."""
 _RULE_FIELDS = {
     "organization_ids": "organization_id",
     "user_ids": "user_id",
@@ -156,7 +156,7 @@ _RULE_FIELDS = {
 
 
 def matches_rules(rules: Rules, context: HookContext) -> bool:
-    """Return whether a context meets all rules. A field that it does not have meets none."""
+    """Return whether a context meets all rules. A missing field meets no rule."""
     conditions: dict[str, Any] = {**structs.asdict(rules.request), **structs.asdict(rules.schema)}
     for name, wanted in conditions.pop("headers").items():
         header = context.headers.get(_header_variable(name))
@@ -174,7 +174,7 @@ def matches_rules(rules: Rules, context: HookContext) -> bool:
 
 
 def _select_first(matches: list[HookItem]) -> HookItem | None:
-    """The match with the highest priority. Several with the same priority are an error."""
+    """Return the match with the highest priority. Raise `Ambiguous` if there are several."""
     top = [one for one in matches if one.settings.priority == matches[0].settings.priority]
     if len(top) > 1:
         listed = ", ".join(f"{one.name!r} ({one.id})" for one in top[:MAX_LISTED])
@@ -191,13 +191,13 @@ def _select_first(matches: list[HookItem]) -> HookItem | None:
 
 
 PAGE = 20
-"""Entries that are read at once, so that hardly any is read in vain."""
+"""Entries that are read at once. A small number, because few fit into a prompt."""
 _ESCAPES = {char: char.encode("unicode_escape").decode() for char in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 _ESCAPE_BREAKS = str.maketrans(_ESCAPES)
 
 
 def render_memory_context(space: Space, session_id: str | None, max_entries: int, max_chars: int) -> str:
-    """The newest entries of a log, a line for each in their order, after a note on those left out (C19)."""
+    """Render the newest entries of a log in order, one per line, after a note on omitted ones (C19)."""
     address = None if session_id is None else space.address(AGENT_LOG, session_id)
     if address is None:
         return ""
@@ -224,7 +224,7 @@ def render_memory_context(space: Space, session_id: str | None, max_entries: int
 
 
 def _render_entry(entry: Entry) -> str:
-    """An entry on one line: line breaks are escaped, so that none can forge another entry."""
+    """Render an entry on one line. Line breaks are escaped, so that an entry cannot forge another one."""
     at = to_datetime(entry.recorded_at).isoformat().replace("+00:00", "Z")
     return f"[{at}] {entry.kind}: {entry.content.translate(_ESCAPE_BREAKS)}"
 
@@ -233,7 +233,7 @@ def _render_entry(entry: Entry) -> str:
 
 
 MAX_IN_EVENT = 20
-"""Matching hooks that an event names."""
+"""The most matching hooks that an event names."""
 
 Reason = Literal["explicit_hook_id", "explicit_selector_key", "priority_match"]
 ContextField = Annotated[
@@ -263,7 +263,7 @@ _REQUEST = {"session_id": "abc-123", "context": {"user_id": "alice", "tool_name"
 
 
 class Resolution(Response, frozen=True, kw_only=True):
-    """The selected hook and its prompt, or null. `warnings` says what is withheld from the prompt, and why."""
+    """The selected hook and its prompt, or null. `warnings` lists the values that are withheld from the prompt, with reasons."""
 
     selected_hook_id: str | None
     selected_hook_name: str | None
@@ -275,7 +275,7 @@ class Resolution(Response, frozen=True, kw_only=True):
 
 
 class Preview(Response, frozen=True, kw_only=True):
-    """The result that a hook would have. `warnings` says what is withheld from the prompt, and why."""
+    """The result that a hook would have. `warnings` lists the values that are withheld from the prompt, with reasons."""
 
     matches_context: bool
     rendered_prompt: str
@@ -285,7 +285,7 @@ class Preview(Response, frozen=True, kw_only=True):
 
 
 class PromptRequest(Request, frozen=True, kw_only=True):
-    """The request that a prompt is for. The log of its session is available as {{memory_context}}."""
+    """A request that needs a prompt. The log of its session is available as {{memory_context}}."""
 
     session_id: SessionId | None = None
     context: ContextField | None = None
@@ -318,20 +318,20 @@ def preview_hook(space: Space, request: PreviewHook) -> Preview:
 
 
 class ResolveHook(PromptRequest, frozen=True, kw_only=True):
-    """A hook, and the request that its prompt is for."""
+    """A hook, and the request for its prompt."""
 
     id: HookId
 
 
 class ResolveAny(PromptRequest, frozen=True, kw_only=True):
-    """The request that a prompt is for, and perhaps the id or selector key of a hook."""
+    """A request that needs a prompt, and perhaps the id or selector key of a hook."""
 
     hook_id: HookId | None = None
     selector_key: SelectorKey | None = None
 
 
 def _to_event(resolution: Resolution) -> dict[str, Any]:
-    """The part of a resolution that its event contains: never the prompt or its sources (B4.10)."""
+    """Return the part of a resolution that goes into its event: never the prompt or its sources (B4.10)."""
     return {
         "hook_id": resolution.selected_hook_id,
         "hook_name": resolution.selected_hook_name,
@@ -404,8 +404,8 @@ def _resolve(space: Space, request: PromptRequest, context: HookContext, item: H
 def _render_prompt(
     space: Space, request: PromptRequest, context: HookContext, parsed: template.Template
 ) -> dict[str, Any]:
-    """The prompt for a request, its variables, and warnings on what is withheld from it (C24). The log and the memories are
-    read only if the template shows them."""
+    """Return the prompt for a request, its variables, and warnings on withheld values (C24). The log and the memories are read
+    only if the template shows them."""
     variables = context.variables()
     if any(one.source == MEMORY for one in template.list_expressions(parsed)):
         limits = (request.max_entries, request.max_chars)

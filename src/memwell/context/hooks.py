@@ -20,14 +20,14 @@ from ..core.catalog import Catalog, Item, Version, encode_settings
 from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, TooLarge
-from ..model.fields import ID_PATTERN, check_content, check_json, to_json
+from ..model.fields import ID_PATTERN, check_content, check_json, id_limits, to_json
 from ..text import yaml
 from . import template
 from .template import BARE, NAMESPACE, MemoryValues, Template
 
 MAX_TEMPLATE = 256 * 1024
 MAX_TOTAL = 16 * 1024 * 1024
-"""Bytes of all hooks of a tenant together, because selecting by rules reads all of them."""
+"""The most bytes of all hooks of a tenant together, because a selection by rules reads all of them."""
 MAX_YAML = 32 * 1024
 MAX_LEVELS = 8
 MAX_RULE_ITEMS = 1000
@@ -44,7 +44,7 @@ PLAIN = (
     "schema_mode",
     "tool_intent",
 )
-"""Variables with the same name as a field of the context."""
+"""Variables that are named like fields of the context."""
 LISTS = {"grants": "grant_names_csv", "table_names": "schema_table_names_csv", "domain_tags": "schema_domain_tags_csv"}
 """Lists of the context, and the variables that contain them, separated by commas."""
 HEADER = re.compile(r"header_[a-z0-9_]+")
@@ -66,7 +66,7 @@ class RequestRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SchemaRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Conditions on the data that the request is about. One item of each list must match."""
+    """Conditions on the data of the request. One item of each list must match."""
 
     database_ids: Names = ()
     table_names: Names = ()
@@ -93,7 +93,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     selector_key: str | None = None
     rules: Rules = Rules()
     rules_yaml: str | None = None
-    """The source of the rules, if they were given as YAML."""
+    """The source of the rules, if it was YAML."""
 
 
 HOOKS = Catalog("hook", Hook)
@@ -103,10 +103,10 @@ HookItem = Item[Hook]
 # -- operations ----------------------------------------------------------------------------------------------------------
 
 
-HookId = Annotated[str, Meta(min_length=1, max_length=64, pattern=ID_PATTERN, description="The hook's id, a UUID.")]
-Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=ID_PATTERN, description="1 to 255 characters.")]
+HookId = Annotated[str, id_limits(64, "The hook's id, a UUID.")]
+Name = Annotated[str, id_limits(255, "1 to 255 characters.")]
 Description = Annotated[str, Meta(max_length=1000, description="The purpose of the hook: at most 1,000 characters.")]
-Enabled = Annotated[bool, Meta(description="Whether the hook can be selected.")]
+Enabled = Annotated[bool, Meta(description="True if the hook can be selected.")]
 Priority = Annotated[
     int, Meta(ge=-1_000_000, le=1_000_000, description="The matching hook with the highest priority is selected.")
 ]
@@ -185,7 +185,7 @@ class CreateHook(Request, frozen=True, kw_only=True):
     example=Example(_NEW),
 )
 def create_hook(space: Space, request: CreateHook) -> HookInfo:
-    """Create a prompt hook. Its template is rendered once as a check: an unknown variable is an error."""
+    """Create a prompt hook. Its template is rendered once as a check, so that an unknown variable is an error."""
     hook = _apply_changes(Hook(markdown_template=request.markdown_template), request)
     name = check_content(request.name, field="name")
     _check_other_hooks(space, hook, None)
@@ -234,7 +234,7 @@ class UpdateHook(Request, frozen=True, kw_only=True):
     example=Example({**OF_HOOK, "priority": 10}, GIVEN),
 )
 def update_hook(space: Space, request: UpdateHook) -> HookInfo:
-    """Change a prompt hook. Its template and rules are checked as those of a new one."""
+    """Change a prompt hook. Its template and rules are checked like those of a new one."""
     item = HOOKS.require(space, request.id)
     HOOKS.check_request(request, item)
     hook = _apply_changes(item.settings, request)
@@ -263,7 +263,7 @@ def priority_order(item: HookItem) -> tuple[int, str, str]:
 
 
 def _apply_changes(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
-    """A hook with the changes of a request, whose template is checked."""
+    """Return a hook with the changes of a request. Check its template."""
     changes = HOOKS.changes(request)
     for name in ("description", "selector_key"):
         if name in changes:
@@ -287,7 +287,7 @@ def _check_other_hooks(space: Space, hook: Hook, hook_id: str | None) -> None:
     for other in others:
         if other.settings.selector_key == hook.selector_key:
             raise Conflict(
-                f"The hook {other.name!r} ({other.id}) has the selector key {hook.selector_key!r} already.",
+                f"The hook {other.name!r} ({other.id}) already has the selector key {hook.selector_key!r}.",
                 field="selector_key",
             )
 
@@ -310,7 +310,7 @@ def _to_response(item: HookItem) -> HookInfo:
 
 
 def parse_template(text: str) -> Template:
-    """Parse a template, and check that it renders whatever a request contains (C18, B4.7)."""
+    """Parse a template, and check that it renders for every request (C18, B4.7)."""
     if len(text) > MAX_TEMPLATE:
         raise TooLarge(
             f"`markdown_template` has at most {MAX_TEMPLATE // 1024} Ki characters: make it shorter.",
@@ -336,7 +336,7 @@ def parse_template(text: str) -> Template:
 
 
 def render_prompt(parsed: Template, variables: Mapping[str, str], memory: MemoryValues) -> str:
-    """Render a template in one pass. Variables and memories without a value are empty."""
+    """Render a template. Variables and memories without a value are empty."""
     values = {one.source: variables.get(one.source, "") for one in template.list_expressions(parsed)}
     lookup = {BARE: values, NAMESPACE: memory}
     return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
@@ -346,7 +346,7 @@ def render_prompt(parsed: Template, variables: Mapping[str, str], memory: Memory
 
 
 def parse_rules(rules: Mapping[str, Any] | None, rules_yaml: str | None) -> Rules | None:
-    """The rules of a request, from JSON or YAML; None if it has none."""
+    """Parse the rules of a request from JSON or YAML. Return None if it has none."""
     if rules is not None and rules_yaml is not None:
         raise Invalid("Give either `matching_rules` or `matching_rules_yaml`.", field="matching_rules")
     if rules is not None:
@@ -369,7 +369,7 @@ def _build_rules(value: Any, field: str) -> Rules:
 
 
 def _check_object(value: Any, names: tuple[str, ...], field: str) -> dict[str, Any]:
-    """The fields of an object that are not null. Null itself is an empty object."""
+    """Return the fields of an object that are not null. Null itself is an empty object."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -377,7 +377,7 @@ def _check_object(value: Any, names: tuple[str, ...], field: str) -> dict[str, A
     for name in value:
         if name not in names:
             known = ", ".join(f"`{one}`" for one in names)
-            raise Invalid(f"`{field}` has no {str(name)[:100]!r}. There are {known}.", field=field)
+            raise Invalid(f"`{field}` has no {str(name)[:100]!r}. Its fields are {known}.", field=field)
     return {name: item for name, item in value.items() if item is not None}
 
 
@@ -394,7 +394,7 @@ def _parse_rule(name: str, value: Any, field: str) -> Any:
 def _to_texts(values: Iterable[Any], field: str) -> list[str]:
     texts = []
     for value in values:
-        # An empty text would match nothing, or more than was meant.
+        # An empty text would match nothing, or more than intended.
         if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
             raise Invalid(f"`{field}` can only contain texts that are not empty, and whole numbers.", field=field)
         texts.append(str(value).strip())

@@ -51,8 +51,8 @@ class Scope(NamedTuple):
 
 
 class MemoryValue(NamedTuple):
-    """A value and the address that it was read from, or neither. `files`: whether it refers to files. `warning`: the value does
-    not fit its schema any more, or is withheld."""
+    """A value and the address that it was read from, or neither. `files` is true if it refers to files. `warning` is set if the
+    value no longer fits its schema, or is withheld."""
 
     value: Any = None
     address_id: int | None = None
@@ -61,8 +61,8 @@ class MemoryValue(NamedTuple):
 
 
 def recall_memory(space: Space, name: str, scope: Scope) -> MemoryValue:
-    """The value of a name for a model. An unknown name is an error; a name without a record has no value (C18). A value that does
-    not fit its schema any more is withheld with a warning (C24)."""
+    """Return the value of a name for a model. An unknown name is an error; a name without a record has no value (C18). A value
+    that no longer fits its schema is withheld with a warning (C24)."""
     if scope.app is not None:
         if name == SESSION_META:
             return recall_session_meta(space, scope.app, scope)
@@ -93,7 +93,7 @@ def build_memory_values(space: Space, scope: Scope) -> MemoryValues:
 
 
 class RenderTemplate(Request, frozen=True, kw_only=True):
-    """A template, and the user and session that it is for."""
+    """A template, and the user and session whose memory it shows."""
 
     app: AppName
     template: TemplateField
@@ -102,8 +102,8 @@ class RenderTemplate(Request, frozen=True, kw_only=True):
 
 
 class RenderedText(Response, frozen=True, kw_only=True):
-    """The rendered template, the names that had no value, and warnings on values that are withheld because they do not fit their
-    schema any more."""
+    """The rendered template, the names without a value, and warnings on values that are withheld because they no longer fit
+    their schema."""
 
     text: str
     missing: list[str]
@@ -136,7 +136,7 @@ def render_template(space: Space, request: RenderTemplate) -> RenderedText:
 
 
 def recall_session_meta(space: Space, app: str, scope: Scope) -> MemoryValue:
-    """The metadata of the session, if there is one. Only its own user may read it."""
+    """Return the metadata of the session, if there is one. Only the session's user may read it."""
     if scope.session is None:
         return MemoryValue()
     check_session_owner(space, app, scope.session, scope.user)
@@ -146,8 +146,8 @@ def recall_session_meta(space: Space, app: str, scope: Scope) -> MemoryValue:
 
 
 def recall_content(space: Space, name: str, scope: Scope, store: Store) -> MemoryValue:
-    """The content of a store, as code reads it; without a user or session there is none. A value that does not fit its schema any
-    more is returned too, so that code does not overwrite it unseen."""
+    """Return the content of a store for code; without a user or session there is none. A value that no longer fits its schema
+    is returned too, because code that gets None would overwrite it."""
     if store.access == "session" and scope.session is None:
         return MemoryValue()
     if (
@@ -167,5 +167,5 @@ def recall_content(space: Space, name: str, scope: Scope, store: Store) -> Memor
 
 
 def _withhold(name: str, reason: str, address_id: int | None) -> MemoryValue:
-    """No value, but a warning about an address."""
+    """Return a warning about an address instead of a value."""
     return MemoryValue(None, address_id, warning=render_withheld(name, reason))

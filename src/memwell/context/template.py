@@ -51,7 +51,7 @@ Missing: TypeAlias = Literal["error", "empty"]
 Lookup: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The decoded JSON values of each namespace. A mapping may fetch its values on demand."""
 Times: TypeAlias = Callable[[str], str | None]
-"""Resolves a time expression; None if it is not one."""
+"""Function that resolves a time expression. It returns None for other expressions."""
 
 _NAME = re.compile(r"[\w-]+")
 _STEP = re.compile(r"([\w-]+)|\[([0-9]+)\]")
@@ -112,7 +112,7 @@ def _parse(text: str) -> Template:
 
 
 def list_expressions(template: Template) -> tuple[Expression, ...]:
-    """All expressions in order, with repetitions."""
+    """Return all expressions in order, with repetitions."""
     return tuple(piece for piece in template.pieces if isinstance(piece, Expression))
 
 
@@ -151,7 +151,7 @@ class _Place(NamedTuple):
 
 
 class _Reader:
-    """Reads a template from left to right and counts its lines."""
+    """Parser that reads a template from left to right and counts its lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -195,7 +195,7 @@ class _Reader:
 
 
 class _Result:
-    """The rendered text. Raises before it becomes too large."""
+    """The rendered text, with a limit on its size."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -222,7 +222,7 @@ class _Result:
             self._line = self._continue_line(text)
 
     def defuse(self, text: str) -> str:
-        """The visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
+        """Return the visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
         line = hide_marks(text)
         loud = self._line is not None and is_loud(self._line + line)
         together = self._before + line[:MAX_TAG]  # with the values right before it
@@ -273,7 +273,7 @@ def _parse_expression(source: str, place: _Place) -> Expression:
 
 
 def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any:
-    """The value of an expression, or None. Values take precedence over times."""
+    """Return the value of an expression, or None. Values take precedence over times."""
     present, value = _look_up(expression, values)
     if present:
         return value
@@ -285,18 +285,18 @@ def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any
     if time:
         return time
     if not expression.path:
-        _refuse(expression, f"{reprlib.repr(source)} is not a name, nor a time that is known here.")
+        _refuse(expression, f"{reprlib.repr(source)} is neither a name nor a time that is allowed here.")
     if namespace in values:
         return None
     if source in values:
-        _refuse(expression, f"{reprlib.repr(source)} has no value of its own: add a dot and the name of a value in it.")
+        _refuse(expression, f"{reprlib.repr(source)} is a namespace and not a value: add a dot and a name.")
     known = ", ".join(map(_describe_namespace, sorted(values))) or "nothing"
     needs = f"{reprlib.repr(source)} needs {_describe_namespace(namespace)}"
     _refuse(expression, f"{needs}, not known here. Known: {known}.")
 
 
 def _look_up(expression: Expression, values: Lookup) -> tuple[bool, Any]:
-    """Follow a path. Returns whether it exists, and its value."""
+    """Follow a path. Return whether it exists, and its value."""
     value: Any = values.get(expression.namespace)
     try:
         for step in expression.path:
@@ -321,7 +321,7 @@ def _describe_namespace(namespace: str) -> str:
 
 
 def _to_text(expression: Expression, value: Any, *, plain: bool) -> str:
-    """A value as it is inserted."""
+    """Convert a value to the text to insert."""
     if plain and isinstance(value, str):
         return value
     try:
@@ -341,7 +341,7 @@ def _count_bytes(text: str) -> int:
 
 class MemoryValues(dict[str, Any]):
     """The values of the namespace `memory`: stores and definitions by name, fetched on first use, so that they stay the same
-    during one rendering. Values inside a missing record are missing. `warnings` says what is withheld."""
+    during one rendering. Values inside a missing record are missing. `warnings` has the reasons for withheld values."""
 
     def __init__(self, fetch: Callable[[str], tuple[Any, str | None]]) -> None:
         super().__init__()
@@ -357,5 +357,5 @@ class MemoryValues(dict[str, Any]):
         return self[name]
 
     def close(self) -> None:
-        """Fetch nothing from now on."""
+        """Stop fetching. Names that were not used are missing from now on."""
         self._closed = True

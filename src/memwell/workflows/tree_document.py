@@ -359,7 +359,7 @@ class TreeReader(DocumentReader):
             self._attempt(path, partial(to_json, metadata, "entry_metadata"))
             for name in RESERVED:
                 if name in metadata:
-                    self._add_problem(path, f"`{name}` is set by the bank itself: use another name.")
+                    self._add_problem(path, f"`{name}` is set by the bank: use another name.")
 
     def _check_search(self, kind: str, fields: Mapping[str, Any], path: Path) -> None:
         conditions = fields.get("filter")

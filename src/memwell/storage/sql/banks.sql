@@ -29,7 +29,7 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: last_said
--- The newest turns up to one, the newest first, for an array of messages.
+-- The newest turns up to a sequence number, the newest first, for an array of messages.
 SELECT seq, role, content, 0 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq <= :upto AND kind <> 'summary'
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
@@ -45,7 +45,7 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: entries_down
--- The entries of an address without summaries and what is behind them, the newest first.
+-- The visible entries of an address without summaries, the newest first.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
   COALESCE(created_at, recorded_at)
 FROM entry
@@ -55,7 +55,7 @@ ORDER BY seq DESC
 LIMIT :limit;
 
 -- name: entries_up
--- The entries of an address without summaries and what is behind them, the oldest first.
+-- The visible entries of an address without summaries, the oldest first.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
   COALESCE(created_at, recorded_at)
 FROM entry
@@ -159,7 +159,7 @@ ORDER BY seq
 LIMIT 1;
 
 -- name: turns_from
--- The live turns of an address from one on, in order.
+-- The live turns of an address from a sequence number on, in order.
 SELECT seq, id, content FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq >= :first AND kind <> 'summary'
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
@@ -167,19 +167,19 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: add_summary
--- The position of a summary and its number of entries.
+-- Store the position of a summary and its number of entries.
 INSERT INTO summary (tenant, docid, id, address_id, position, entries)
 SELECT :tenant, e.docid, e.id, e.address_id, :position, :entries
 FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = 1;
 
 -- name: bank_address
--- A key of a bank, by its number.
+-- The collection and path of an address, by its number.
 SELECT a.id, c.name, a.path FROM address a
 JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
 WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id AND c.dialect = 'bank';
 
 -- name: bank_keys
--- The paths of a named collection, and how many live entries each has.
+-- The paths of a named collection, with their numbers of live entries.
 SELECT a.path, (SELECT COUNT(*) FROM entry e WHERE e.tenant = :tenant AND e.address_id = a.id AND e.retired_at IS NULL
   AND (e.expires_at IS NULL OR e.expires_at > :now)) AS entries
 FROM collection c
@@ -230,7 +230,7 @@ JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
 WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.summary_id = :id AND (e.expires_at IS NULL OR e.expires_at > :now);
 
 -- name: entries_behind
--- The entries of an address from one on that are behind summaries.
+-- The entries of an address from a sequence number on that are behind summaries.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM entry e
@@ -266,7 +266,7 @@ WHERE e.tenant = :tenant AND e.address_id = :address_id
 LIMIT 1;
 
 -- name: forget_folds
--- Forget which entries are behind a summary.
+-- Delete the list of the entries behind a summary.
 DELETE FROM folded WHERE tenant = :tenant AND summary_id = :id;
 
 -- name: any_entry
