@@ -535,9 +535,9 @@ def deep(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("rules", "word"),
     [
-        ({"requests": {}}, "no 'requests'. There are `request`, `schema`"),
-        ({"request": {"users": ["u"]}}, "no 'users'. There are `organization_ids`"),
-        ({"schema": {"tools": ["u"]}}, "no 'tools'. There are `database_ids`"),
+        ({"requests": {}}, "no 'requests'. Its fields are `request`, `schema`"),
+        ({"request": {"users": ["u"]}}, "no 'users'. Its fields are `organization_ids`"),
+        ({"schema": {"tools": ["u"]}}, "no 'tools'. Its fields are `database_ids`"),
         ({"request": []}, "must be an object"),
         ({"request": {"tools": "query"}}, "must be a list"),
         ({"request": {"tools": {"a": "b"}}}, "must be a list"),
@@ -577,7 +577,7 @@ def test_bad_rules_are_refused(memory: Memory, rules: Any, word: str) -> None:
         ("request: [", "line 2, column 1"),
         ("- a", "must be an object"),
         ("text", "must be an object"),
-        ("requests: {}", "There are `request`, `schema`"),
+        ("requests: {}", "Its fields are `request`, `schema`"),
         ("request:\n  tools: &t [a]\n  grants: *t", "line 2, column 10: anchors"),
         ("request: !!python/object/apply:os.system [x]", "tags"),
         ("request:\n  tools: [a]\n  tools: [b]", "'tools' comes twice"),

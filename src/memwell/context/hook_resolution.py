@@ -119,7 +119,7 @@ def _parse_headers(fields: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in [*((_header_variable(name), value) for name, value in headers.items()), *variables]:
         if name in found:
-            raise Invalid(f"Two headers become `{name}`: give only one.", field="context.headers")
+            raise Invalid(f"Two headers are both `{name}`: give only one.", field="context.headers")
         found[name] = _check_text(value, name)
     return found
 
