@@ -1,12 +1,12 @@
-"""Split text that is to be summarised into sentences, each with its speaker and language, and score their wording.
+"""Split text into sentences for a summary, each with its speaker and language, and score their wording.
 
 A summary names its speakers: `User: I moved. Assistant: I booked the train.` When it is summarised again, the names are read
-back. To keep that unambiguous, a sentence that itself looks as if it began with a name is always written with its speaker:
-a user's "Assistant: I agree" becomes `User: Assistant: I agree`.
+back. To keep that unambiguous, a sentence that seems to begin with a name is always written with its speaker: a user's
+"Assistant: I agree" becomes `User: Assistant: I agree`.
 
-In favour of a sentence count facts, decisions, numbers, names, wishes and corrections; against it greetings, thanks, questions
-and praise. Languages without word lists are judged by numbers and spelling. The weights were tuned on hand-written conversations
-so that summaries contain what readers wanted to find, and verified on others.
+Facts, decisions, numbers, names, wishes and corrections raise the score of a sentence; greetings, thanks, questions and praise
+lower it. Languages without word lists are judged by numbers and spelling. The weights were tuned on hand-written conversations
+so that summaries contain the statements that readers wanted to find, and verified on others.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ Words = frozenset[str]
 _LISTS = load_sections(__package__, "sentence_cues")
 
 NOTE = "Note"
-"""Label of sentences without a speaker, beside others that have one."""
+"""Label of sentences without a speaker if others have one."""
 ASSISTANT = "Assistant"
 ROLES = frozenset(("User", ASSISTANT, "System", "Tool", NOTE))
 EMPTY_SUMMARY = "(Nothing worth telling.)"
 """Stored in place of an empty summary, and ignored when that is summarised again."""
 MAX_LABEL = 40
 MAX_LINE = 100_000
-"""Characters of a line that are read."""
+"""The most characters of a line to read."""
 MAX_SENTENCES, MIN_SENTENCES = 60_000, 4
-"""Sentences that are read of all lines together, and at least of each line."""
+"""The most sentences to read of all lines together, and the number to read of each line in any case."""
 MAX_LENGTH = 4 * MAX_SENTENCE
-"""Characters of a sentence that are read. Longer ones are shortened anyway."""
+"""The most characters of a sentence to read. Longer ones are shortened anyway."""
 FULL_LINE = 60
 """Characters after which a line may end in the middle of a sentence."""
 
@@ -60,7 +60,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _UNBROKEN = re.compile(r"[!-~]{40,}")
 _ROW = re.compile(r"\W*\||.*\|.*\||[\"'][^\"']{1,60}[\"']\s*:|[{}]|\[\W*[\"'\d]|</?\w+[^<>]*>")
 _MAX_SYMBOLS = 20
-"""Characters of a sentence that consists mostly of digits and symbols, such as "At 9:40!". More are data."""
+"""The longest text, in characters, of mostly digits and symbols that counts as a sentence, such as "At 9:40!"."""
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
@@ -98,7 +98,7 @@ class Utterance(NamedTuple):
 
 
 def split_lines(lines: Sequence[Line]) -> list[Utterance]:
-    """All sentences of the lines, in their order."""
+    """Return all sentences of the lines, in order."""
     texts = [_clean(line.text) for line in lines]
     languages = [guess_language(text) for text in texts]
     most_common = Counter(filter(None, languages)).most_common(1)
@@ -120,12 +120,12 @@ def split_lines(lines: Sequence[Line]) -> list[Utterance]:
 
 
 def split_words(text: str) -> list[str]:
-    """All words in lower case."""
+    """Return all words in lower case."""
     return _WORD.findall(text.lower())
 
 
 def guess_language(text: str) -> str:
-    """The language with the most stop words in a text, or empty if there are none."""
+    """Return the language with the most stop words in a text, or an empty string if there are none."""
     words = set(split_words(text[:MAX_SENTENCE]))
     counts = {language: len(words & stop_words) for language, stop_words in _stop_words().items()}
     best = max(counts, key=counts.__getitem__)
@@ -133,7 +133,7 @@ def guess_language(text: str) -> str:
 
 
 def content_words(text: str, language: str) -> Words:
-    """The stems of the words that carry content: without stop words and fillers."""
+    """Return the stems of the words that carry content, without stop words and fillers."""
     found = parse_terms(text[:MAX_SENTENCE], language)
     if found.only_stop_words:
         return frozenset()
@@ -145,13 +145,13 @@ def content_words(text: str, language: str) -> Words:
 
 
 def distinctive_words(text: str, language: str) -> Words:
-    """The stems of numbers and capitalised words: sentences may differ in these only."""
+    """Return the stems of numbers and capitalised words, which may be the only difference between two sentences."""
     words = " ".join(word for word in text.split() if word != word.lower() or any(map(str.isdigit, word)))
     return content_words(words, language)
 
 
 def is_data(text: str) -> bool:
-    """Return whether it is a row of a table, JSON, a checksum or the like rather than a sentence."""
+    """Return whether a text is a row of a table, JSON, a checksum or the like rather than a sentence."""
     if len(text) > MAX_SENTENCE or _ROW.match(text):
         return True
     letters = sum(map(len, _LETTERS.findall(text)))
@@ -175,7 +175,7 @@ def _stop_words() -> dict[str, Words]:
 
 
 def speaker_label(speaker: str | None) -> str:
-    """The name of a speaker as a summary writes it, such as `User`; empty without a speaker."""
+    """Return the name of a speaker in a summary, such as `User`; empty without a speaker."""
     words = _NOT_IN_LABEL.sub("", speaker or "").split()[:3]
     label = " ".join(words)[:MAX_LABEL].rstrip()
     return label[:1].upper() + label[1:]
@@ -187,7 +187,7 @@ def has_apparent_label(text: str) -> bool:
 
 
 def shorten(text: str, max_tokens: int) -> str:
-    """As much of a text as fits, up to the end of a clause or a word; empty if nothing fits."""
+    """Cut a text to a number of tokens, at the end of a clause or a word. Return an empty string if nothing fits."""
     if estimate_tokens(text) <= max_tokens:
         return text
     most = min(len(text), 6 * max(max_tokens, 0))  # a token has at most five letters and a blank
@@ -211,7 +211,7 @@ _Piece = tuple[str, str, bool]
 def _clean(text: str) -> str:
     """Drop control characters, unify line ends, and limit the length."""
     if len(text) > MAX_LINE:
-        # Stop at the end of a sentence: half of one may hide what the whole sentence would reveal.
+        # Stop at the end of a sentence: in half of one, the screening may miss a secret or an attack.
         text = text[:MAX_LINE]
         end = max(text.rfind(mark, -MAX_LENGTH) for mark in (". ", "! ", "? ", "\n", "。"))
         text = text[: end + 1] if end >= 0 or text.isspace() else f"{text}…"
@@ -219,7 +219,7 @@ def _clean(text: str) -> str:
 
 
 def _split_turn(text: str, language: str, speaker: str | None) -> Iterator[_Piece]:
-    """The sentences of one speaker. If there is nothing but code, its first line stands for all of it."""
+    """Return the sentences of one speaker. If there is only code, its first line stands for all of it."""
     label, found, text = speaker_label(speaker), False, blank_recalled_memory(text)
     for sentence in _split_sentences(blank_pasted_lines(blank_code(text)), language):
         found = True
@@ -230,14 +230,14 @@ def _split_turn(text: str, language: str, speaker: str | None) -> Iterator[_Piec
 
 
 def _split_summary(text: str, language: str, has_speakers: bool) -> Iterator[_Piece]:
-    """The sentences of a summary, with the speakers that it names."""
+    """Return the sentences of a summary, with the speakers that it names."""
     current, named = "", None
     for sentence in _split_sentences(text, language):
         match = _LABEL.match(sentence)
         if match and sentence[0].islower():
             match = None
         label = match[1] if match else ""
-        if named is None:  # the first sentence tells whether the summary names its speakers
+        if named is None:  # the first sentence shows whether the summary names its speakers
             named = label != "" and (has_speakers or label in ROLES)
         if named and match:
             current = "" if label == NOTE else label
@@ -246,7 +246,7 @@ def _split_summary(text: str, language: str, has_speakers: bool) -> Iterator[_Pi
 
 
 def _keep_first_data(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """Drop the rows of a table or lines of a listing except for the first one, and empty summaries."""
+    """Drop empty summaries, and the rows of a table or lines of a listing except for the first one."""
     seen = False
     for label, sentence, data in pieces:
         if sentence == EMPTY_SUMMARY:
@@ -289,18 +289,18 @@ def _continues(before: Sentence, after: Sentence, gap: str, language: str) -> bo
 # -- the score of the wording --------------------------------------------------------------------------------------------
 
 ORDINARY = 0.3
-"""The importance that extraction gives to any statement."""
+"""The importance of any statement that is extracted."""
 WORTH = 0.9
-"""Weight of the probability that people would mark the sentence as a fact."""
+"""Weight of the probability that a person would mark the sentence as a fact."""
 CORRECTION, DENIAL, NUMBER, NAME = 0.3, 0.1, 0.15, 0.1
 UNSPACED_CUE = 0.4
 """Weight of a cue word in a script without spaces."""
 MAX_CUES = 1.0
-"""Upper limit of all cues together, because a long sentence has a bit of everything."""
+"""Upper limit of all cues together, because a long sentence contains many of them by chance."""
 QUESTION, HEADING, PRAISE = -1.0, -0.5, -0.2
 FILLER, SHORT = -1.4, -0.5
 FEW_WORDS = 2
-"""A sentence with fewer content words hardly says anything."""
+"""A sentence with fewer content words says little."""
 
 _CUES = {"harm": 0.65, "preferences": 0.4, "decisions": 0.35, "personal": 0.25, "duties": 0.2, "reasons": 0.15}
 """The weight of the words of each list. A word in several lists has the first weight."""
@@ -371,31 +371,31 @@ def count_denials(text: str) -> int:
 
 
 def is_correction(text: str) -> bool:
-    """Return whether it says that something else was wrong or has changed."""
+    """Return whether a text says that something was wrong or has changed."""
     return _CORRECTION.search(text) is not None
 
 
 def is_tentative(text: str) -> bool:
-    """Return whether it asks or supposes something rather than states it."""
+    """Return whether a text asks or supposes something rather than states it."""
     return is_question(text) or _TENTATIVE.search(text) is not None
 
 
 def is_grave(text: str) -> bool:
-    """Return whether it is about harm or states a wish, so that it must not be lost by mistake."""
+    """Return whether a text is about harm or states a wish, and so must not be lost by mistake."""
     if not _WORDS["harm"].isdisjoint(_NAME_WORD.findall(text.lower())) or _WISH.search(text):
         return True
     return not text.isascii() and _UNSPACED_HARM.search(text) is not None
 
 
 def first_subject(text: str) -> str:
-    """The person or thing a sentence begins with, after words that only announce a correction: `my sister`, `i`."""
+    """Return the person or thing that begins a sentence, after words that only announce a correction: `my sister`, `i`."""
     match = _OPENER.match(text)
     words = _NAME_WORD.findall(text[match.end() if match else 0 :][:200].lower())
     return " ".join(words[: 2 if words[:1] and words[0] in _WORDS["articles"] and words[0] != "i" else 1])
 
 
 def needs_question(answer: str, question: str) -> bool:
-    """Return whether a short answer says something, but only together with its question. Agreeing to an offer says nothing."""
+    """Return whether a short answer is informative only with its question. Agreement to an offer is not informative."""
     question = _strip_small_talk(question)
     if not question or answer.endswith(":") or _SUBJECT.match(answer):
         return False
@@ -403,17 +403,17 @@ def needs_question(answer: str, question: str) -> bool:
 
 
 def score_quickly(text: str) -> float:
-    """A cheap estimate of `score_cues`."""
+    """Estimate `score_cues` cheaply."""
     return _strongest_cue(text) + (NUMBER if _DIGIT.search(text) else 0.0)
 
 
 def score_cues(text: str, language: str) -> float:
-    """The score in favour of a sentence."""
+    """Return the sum of the cues in favour of a sentence."""
     text = text.replace("’", "'")
     cue = _strongest_cue(text)
     if not text.isascii() and _UNSPACED_CUES.search(text):
         cue = max(cue, UNSPACED_CUE)
-    # by how much it is more important than any statement, if it is about its speaker
+    # its importance above that of any statement, if it is about its speaker
     own = importance(classify(text), text) - ORDINARY if language == "en" and _FIRST_PERSON.search(text) else 0.0
     name = NAME if language != "de" and _NAMED.search(text) else 0.0
     against = CORRECTION if is_correction(text) else DENIAL if count_denials(text) else 0.0
@@ -422,7 +422,7 @@ def score_cues(text: str, language: str) -> float:
 
 
 def score_penalties(text: str, language: str) -> float:
-    """The score against a sentence, 0 or less."""
+    """Return the penalties of a sentence, 0 or less."""
     rest = _strip_small_talk(text)
     words = len(content_words(rest, language))
     penalty = QUESTION if is_question(text) else HEADING if text.endswith((":", "：")) else 0.0
@@ -437,7 +437,7 @@ def _strongest_cue(text: str) -> float:
 
 
 def _strip_small_talk(sentence: str) -> str:
-    """A sentence without greetings, thanks, praise and offers at its beginning; empty if there is nothing else."""
+    """Remove greetings, thanks, praise and offers from the beginning of a sentence, which may become empty."""
     match = _SMALL_TALK.match(sentence.replace("’", "'"))
     return sentence[match.end() :] if match else sentence
 
