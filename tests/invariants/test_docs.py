@@ -77,7 +77,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, commands: Path) -> None:
 STORES = """\
 done John (en) wants: two tickets
 {'items': ['two tickets']}
-2 records are gone, the session meta among them
+2 records are deleted, including the session meta
 warranty.txt text/plain extracted
 warranty.txt says: The warranty of the blender ends in March.
 0 hits; False
