@@ -1,1 +1,1 @@
-"""From what is stored to what a model reads: recent turns, facts and records within a budget, fenced."""
+"""Memory for prompts: recent turns, facts and records within a budget, templates, and prompt hooks."""

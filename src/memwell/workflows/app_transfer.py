@@ -215,7 +215,7 @@ class Importer:
         return None if item is None else item.settings
 
     def _list_changes(self, app: App | None) -> dict[str, Any]:
-        """The settings that the document has and the app lacks. Existing ones stay; only limits are raised."""
+        """Return the settings that the document has and the app lacks. Existing ones stay; only limits are raised."""
         file, old = self._file, App() if app is None else app
         limits = {name: getattr(file, name) for name in ("max_stores", "max_files")}
         changes = {name: limit for name, limit in limits.items() if app is None or limit > getattr(app, name)}
