@@ -60,10 +60,10 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
         return None
     if has_hidden_text(text):
         return Suspicion("instruction", "hides text")
-    shown = normalise(text)
-    kind = _find_forgery(shown) or _find_planted(shown, advice=origin == "assistant")
+    plain = normalise(text)
+    kind = _find_forgery(plain) or _find_planted(plain, advice=origin == "assistant")
     if kind is None:
-        kind = next((kind for other in list_disguises(shown) if (kind := _find_planted(other, advice=True))), None)
+        kind = next((kind for other in list_disguises(plain) if (kind := _find_planted(other, advice=True))), None)
     return Suspicion("instruction", kind) if kind else None
 
 

@@ -284,10 +284,10 @@ def _is_key(match: re.Match[str]) -> bool:
 
 
 def _is_card(match: re.Match[str]) -> bool:
-    shown = match[0]
-    digits = [int(digit) for digit in shown if digit.isdigit()]
+    number = match[0]
+    digits = [int(digit) for digit in number if digit.isdigit()]
     before = match.string[max(0, match.start() - 40) : match.start()]
-    if not _CARD_GROUPS.fullmatch(shown) or not _CARD_START.match(shown) or len(set(digits)) < 2:
+    if not _CARD_GROUPS.fullmatch(number) or not _CARD_START.match(number) or len(set(digits)) < 2:
         return False
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]  # the checksum of Luhn
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0 and not _OTHER_NUMBER.search(before)

@@ -194,7 +194,7 @@ class Index:
         if newest == seen:
             return True
         removed = tx.rows("removals_after", after=seen)
-        if not removed or removed[0][0] != seen + 1 or any(one[1:] == EVERYTHING for one in removed):
+        if not removed or removed[0][0] != seen + 1 or any(row[1:] == EVERYTHING for row in removed):
             return False  # the log of removals does not reach back that far
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():

@@ -115,9 +115,9 @@ class LocalSimilarities(Similarities):
 
     def _between(self, rows: Array, others: Array) -> Array:
         view = self._view
-        one, two = view.first_part[rows], view.first_part[others]
-        left, right = (view.vectors[rows].astype(np.float32, copy=False) for rows in (one, two))
-        between: Array = np.einsum("ij,ij->i", left, right) * view.scale[one] * view.scale[two]
+        first, second = view.first_part[rows], view.first_part[others]
+        left, right = (view.vectors[parts].astype(np.float32, copy=False) for parts in (first, second))
+        between: Array = np.einsum("ij,ij->i", left, right) * view.scale[first] * view.scale[second]
         return between
 
 
@@ -149,8 +149,8 @@ class RemoteSimilarities(Similarities):
         found = self._load(np.concatenate([rows, others]))
         docid, nothing = self._view.docid, np.zeros(self._view.index.dimensions, np.float32)
         left, right = (
-            np.stack([found[one][0] if one in found else nothing for one in docid[some].tolist()])
-            for some in (rows, others)
+            np.stack([found[number][0] if number in found else nothing for number in docid[side].tolist()])
+            for side in (rows, others)
         )
         between: Array = np.einsum("ij,ij->i", left, right)
         return between

@@ -181,7 +181,7 @@ def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float,
 def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
     """The worth of some words for every entry, as one line per word."""
     rows = np.concatenate(found)
-    starts = np.repeat(np.arange(len(found)) * len(view), [len(one) for one in found])
+    starts = np.repeat(np.arange(len(found)) * len(view), list(map(len, found)))
     worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
     lines = np.zeros(len(found) * len(view), np.float32)
     lines[starts + rows] = worth

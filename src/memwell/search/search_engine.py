@@ -269,10 +269,10 @@ class _Search:
         ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.model, also)
         if not ranked:
             return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
-        docids = np.concatenate([one.view.docid[one.rows] for one in ranked])
-        scores = np.round(np.concatenate([one.scores for one in ranked]), DIGITS)
-        times = np.concatenate([one.view.occurred_at[one.rows] for one in ranked])
-        parts = np.concatenate([one.parts for one in ranked], axis=1)
+        docids = np.concatenate([scored.view.docid[scored.rows] for scored in ranked])
+        scores = np.round(np.concatenate([scored.scores for scored in ranked]), DIGITS)
+        times = np.concatenate([scored.view.occurred_at[scored.rows] for scored in ranked])
+        parts = np.concatenate([scored.parts for scored in ranked], axis=1)
         order = np.lexsort((docids, times, scores))[::-1]
         return _Candidates(docids[order], scores[order], parts[:, order])
 

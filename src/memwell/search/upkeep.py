@@ -26,8 +26,8 @@ def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     docids = [int(row[0]) for row in rows]
     if not docids:
         return
-    for what in ("words", "vectors", "facts", "folds", "summaries"):
-        tx.send(f"delete_{what}", docids=encode_numbers(docids))
+    for table in ("words", "vectors", "facts", "folds", "summaries"):
+        tx.send(f"delete_{table}", docids=encode_numbers(docids))
     if noted:
         mark_changed(tx, rows)
 
