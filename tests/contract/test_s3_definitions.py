@@ -223,7 +223,7 @@ def test_a_slug_is_made_from_the_name(memory: Memory, name: str, slug: str) -> N
 
 def test_a_name_without_letters_for_a_slug_needs_one(memory: Memory) -> None:
     """S3.5: it may be chosen; what cannot be guessed must be."""
-    with pytest.raises(Invalid, match="give one") as error:
+    with pytest.raises(Invalid, match="give `slug`") as error:
         memory.definitions.create("顧客")
     assert error.value.details["field"] == "slug"
     assert memory.definitions.create("顧客", slug="customer").slug == "customer"

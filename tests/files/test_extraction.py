@@ -178,7 +178,11 @@ def test_a_file_that_cannot_be_read_says_why() -> None:
         (DOCX, word(paragraphs(b""))[:-9]): ("failed", "", "is damaged: "),
         (DOCX, word(paragraphs(b"<w:p>"))): ("failed", "", "is damaged: its XML is not well-formed"),
         (DOCX, word(b"", b"<Relationships/>")): ("failed", "", "is damaged: it is not a Word document"),
-        (DOCX, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)): ("failed", "", "is encrypted, or of a Word before"),
+        (DOCX, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)): (
+            "failed",
+            "",
+            "is encrypted, or from a Word version before",
+        ),
         (TXT, b"MZ\x00\x01"): ("failed", "", "is not text"),
         bomb("a billion laughs"): ("failed", "", "is not a Word document: its XML declares a document type"),
         bomb("laughing relations"): ("failed", "", "is not a Word document: its XML declares a document type"),

@@ -61,7 +61,7 @@ def test_a_session_is_its_users_by_whatever_name(memory: Memory) -> None:
 def test_a_session_has_one_user(memory: Memory) -> None:
     """S2.3: nobody is asked which of two is meant, not even the first time."""
     shop = memory.app("shop")
-    with pytest.raises(Invalid, match="name two users"):
+    with pytest.raises(Invalid, match="name different users"):
         shop.sessions.update("s1", {"userId": "u2"}, user_id="u1")
     assert shop.sessions.list() == []
     assert shop.sessions.update("s1", {"userId": "u1"}, user_id="u1").session_info["userId"] == "u1"
@@ -96,7 +96,7 @@ def test_the_memory_of_a_run_that_is_over_stays_gone(memory: Memory) -> None:
     define(memory, "Scratch", {"type": "object"}, scope="run")
     run = memory.workflows.run({"name": "w", "steps": [{"step_type": "text", "template": "x"}]}, "hi", owner="u1")
     over = memory.definitions.bind(["scratch"], owner="u1", run=run.id)
-    with pytest.raises(Conflict, match="This run is over"):
+    with pytest.raises(Conflict, match="This run has ended"):
         over.update({"scratch": {"a": 1}})
     assert over.values == {}
     elsewhere = memory.definitions.bind(["scratch"], owner="u1", run="one-of-my-own")
@@ -159,10 +159,10 @@ def test_what_is_stored_stays_readable_whatever_is_refused_by_now(memory: Memory
     slow = {"a": "(?i)" + "[ -\U0010ffff]" * 60, "b": r"\w" * 250}
     parts = {f"{name}{number}": {"pattern": one} for name, one in slow.items() for number in range(2)}
     heavy = {"type": "object", "properties": parts}
-    with pytest.raises(Invalid, match="patterns that are too large"):
+    with pytest.raises(Invalid, match="patterns of `schema` are too large"):
         Schema(heavy, strict=True)
     assert Schema(heavy, strict=True, stored=True).problems({}) == []
-    with pytest.raises(Invalid, match="patterns that are too large"):
+    with pytest.raises(Invalid, match="patterns of `schema` are too large"):
         memory.definitions.create("Heavy", schema=heavy)
 
 

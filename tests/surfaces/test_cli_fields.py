@@ -105,7 +105,7 @@ def test_what_has_no_name_is_read_as_what_has_one(filled: Path, tmp_path: Path) 
     [
         (("user", "set-record", "alice", "profile"), "value", "{nonsense", "must be JSON"),
         (("user", "set-record", "alice", "profile"), "value", "3", "`object`"),
-        (("store", "define", "shop"), "stores", "cart", "must give settings by the technical names"),
+        (("store", "define", "shop"), "stores", "cart", "must be an object of settings by technical name"),
         (("tenant", "create"), "tenant", "No Tenant", "lower-case"),
     ],
 )

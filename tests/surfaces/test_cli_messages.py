@@ -52,10 +52,10 @@ def test_a_question_names_what_is_to_be_deleted_and_leaves_the_output_alone(fill
 
 def test_a_question_of_several_sentences_names_it_in_the_first(filled: Path) -> None:
     _, _, err = run(filled, "app", "sessions-end", "shop", "s1", stdin="n\n")
-    assert err.startswith("End a session: shop, s1. Its metadata and everything")
+    assert err.startswith("End a session: shop, s1. This deletes its metadata")
     assert "Ending it again changes nothing. Continue? [y/N]: " in err
     _, _, err = run(filled, "store", "delete-content", "shop", "cart", "--user-id", "alice", stdin="n\n")
-    assert "with its history: shop, cart, --user-id alice. Those of others stay. Continue?" in err
+    assert "with its history: shop, cart, --user-id alice. Other records of the store stay. Continue?" in err
 
 
 def test_whoever_cannot_be_asked_is_told_how_to_go_on(filled: Path) -> None:

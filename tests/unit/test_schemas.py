@@ -391,7 +391,7 @@ def test_long_texts_beside_patterns_are_fine() -> None:
     assert schema.problems({"p1": "ABC", "body": "x" * 1_000_000}) != []
 
 
-@pytest.mark.parametrize(("pattern", "told"), [("(?=a)b", "looks ahead"), ("(", "no regular expression")])
+@pytest.mark.parametrize(("pattern", "told"), [("(?=a)b", "lookaround"), ("(", "not a regular expression")])
 def test_a_pattern_that_cannot_be_used_says_why(pattern: str, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         Schema({"properties": {"a": {"pattern": pattern}}}, strict=True)
@@ -413,7 +413,7 @@ def test_common_patterns_can_be_used(pattern: str) -> None:
 
 
 def test_a_wrong_type_is_told_with_the_right_ones() -> None:
-    with pytest.raises(Invalid, match="the types are array, boolean"):
+    with pytest.raises(Invalid, match="must be one of array, boolean"):
         Schema({"properties": {"a": {"type": "objekt"}}}, strict=True)
 
 
@@ -499,5 +499,5 @@ def test_a_schema_for_merging_refers_to_what_there_is() -> None:
 
 
 def test_patterns_have_a_size_together() -> None:
-    with pytest.raises(Invalid, match="patterns that are too large together"):
+    with pytest.raises(Invalid, match="patterns of `schema` are too large together"):
         Schema({"properties": {f"p{n}": {"pattern": "^.{1,1000}$"} for n in range(100)}}, strict=True)

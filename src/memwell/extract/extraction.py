@@ -18,10 +18,10 @@ from . import kinds, text_reader
 State = Literal["extracted", "empty", "kept", "failed"]
 
 _TOO_LONG = "took longer than {:g} seconds to read"
-_CRASHED = "could not be read: its reader stopped without a reason ({})"
+_CRASHED = "could not be read: its reader stopped unexpectedly ({})"
 _MAX_CHARACTER = 4  # bytes
 _SLACK = 1 << 20  # bytes, for reasons
-_LAST_S = 1.0  # for a process that has closed its output to be gone
+_LAST_S = 1.0  # for a process to end after it has closed its output
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]+")
 
 _slots = BoundedSemaphore(max(2, os.cpu_count() or 1))  # each may take a processor and the memory limit
@@ -31,17 +31,17 @@ _slots = BoundedSemaphore(max(2, os.cpu_count() or 1))  # each may take a proces
 class Limits:
     """Limits for reading one file."""
 
-    wall_s: float = 1.7  # two seconds with the start of the process
+    wall_s: float = 1.7  # about two seconds together with the start of the process
     cpu_s: float = 2.0  # rounded up to whole seconds
     memory: int = 256 * 2**20  # bytes of address space
-    characters: int = 2_000_000  # of text; the rest is left out
+    characters: int = 2_000_000  # of text; the rest is omitted
     unpacked: int = 100_000_000  # bytes
     start_s: float = START_S
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The text of a file. `reason` says why there is none or not all of it, in words that follow the file's name."""
+    """The text of a file. `reason` explains why text is missing, in words that follow the name of the file."""
 
     text: str
     state: State
@@ -52,7 +52,7 @@ class Extraction:
 
 @dataclass(slots=True)
 class Output:
-    """The text that a reading process sent in time, and the reason why there is no more."""
+    """The text that a child process sent in time, and the reason why text is missing."""
 
     pieces: list[str] = field(default_factory=list)
     truncated: bool = False
@@ -121,7 +121,7 @@ def _read(kind: str, content: bytes, limits: Limits, packages: str | None = None
 
 
 def _receive_text(process: Process, content: bytes, limits: Limits, output: Output) -> str | None:
-    """Send the file, collect its text, and return the reason of a failure. The time counts from when the process is ready."""
+    """Send the file, collect its text, and return the reason of a failure. The time limit starts when the process is ready."""
     ready, room = False, _MAX_CHARACTER * limits.characters + _SLACK
     try:
         ready = process.receive(time.monotonic() + limits.start_s).kind == READY
@@ -157,7 +157,7 @@ def _explain_end(process: Process, limits: Limits) -> str:
     try:
         status = process.wait(_LAST_S)
     except TimeoutError:
-        return _CRASHED.format("it closed its output and went on")
+        return _CRASHED.format("it closed its output and did not end")
     if status == OUT_OF_MEMORY:
         return "needed too much memory"
     if status == -signal.SIGXCPU:

@@ -1,7 +1,7 @@
 """The type of a file, by its name, its declared type and its first bytes; and file names that are safe to show.
 
-A name and a declared type are claims. A claim to be a type that is parsed counts only if the first bytes agree; a claim to
-be a type that is only stored does no harm. A name never refers to anything on a disk: files are stored by their content.
+A name and a declared type are claims. For types that are parsed, a claim counts only if the first bytes agree with it; for types
+that are only stored, a wrong claim is harmless. A name is never a path on a disk, because files are stored by their digest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 ZIP = "application/zip"
 UNKNOWN = "application/octet-stream"
 
-HEAD = 4096  # bytes that decide
+HEAD = 4096  # first bytes, which decide the type
 
 READ = {"pdf": PDF, "docx": DOCX, "txt": TXT, "json": JSON}
 KEPT = {
@@ -72,7 +72,7 @@ _IN_A_ZIP = ((b"word/", DOCX), (b"xl/", XLSX), (b"ppt/", PPTX))
 
 
 def mimetype_of(filename: str, declared: str | None, head: bytes) -> str:
-    """The type that the first bytes prove, else the first claim that they do not contradict."""
+    """Return the type that the first bytes prove, else the first claim that they do not contradict."""
     head = head[:HEAD]
     for mark, kind in _MARKS:
         if head.startswith(mark):
@@ -87,19 +87,19 @@ def mimetype_of(filename: str, declared: str | None, head: bytes) -> str:
 
 
 def is_read(mimetype: str) -> bool:
-    """Tell if the text of files of this type is extracted."""
+    """Return True if text is extracted from files of this type."""
     return mimetype in READ.values()
 
 
 def is_text(head: bytes) -> bool:
-    """Tell if bytes can be text: UTF-16 or 32 with its mark, or no NUL and few control characters."""
+    """Return True if bytes can be text: UTF-16 or 32 with its mark, or without NUL and with few control characters."""
     if head.startswith(_UTF16_OR_32):
         return True
     return b"\x00" not in head and len(_CONTROL.findall(head)) <= 1 + len(head) // _BYTES_PER_CONTROL
 
 
 def _parse_declared(declared: str | None) -> str | None:
-    """A declared type without its parameters, if it is specific."""
+    """Return a declared type without its parameters, or None if it is invalid or unspecific."""
     kind = (declared or "").partition(";")[0].strip().lower()
     if kind in _UNSPECIFIC or not _TYPE.fullmatch(kind):
         return None
@@ -117,7 +117,7 @@ def _fits(claim: str, head: bytes) -> bool:
 NAMELESS = "file"
 MAX_NAME = 255  # bytes of UTF-8, the limit of file systems
 MAX_SUFFIX = 20
-MAX_SCANNED = 4 * MAX_NAME  # characters at either end; those between do not fit anyway
+MAX_SCANNED = 4 * MAX_NAME  # characters at either end; the name is cut between them
 
 _SEPARATOR = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"^(?:\s*[A-Za-z]:)+")
@@ -127,18 +127,18 @@ _BARE = "!#$&+-.^_`|~"  # not encoded by RFC 8187, besides letters and digits
 
 
 def clean_name(filename: str) -> str:
-    """The name of a file without its path, in visible characters, short enough for a file system."""
+    """Return the name of a file without its path and invisible characters, short enough for a file system."""
     last = _SEPARATOR.split(filename.rstrip("/\\ "))[-1]
     if len(last) > 2 * MAX_SCANNED:
         last = last[:MAX_SCANNED] + last[-MAX_SCANNED:]
     visible = "".join(_to_visible(character) for character in last)
     name = _DRIVE.sub("", unicodedata.normalize("NFC", visible))
-    name = " ".join(name.split()).rstrip(". ")  # some systems drop those at the end; never `.` or `..`
+    name = " ".join(name.split()).rstrip(". ")  # some systems drop them at the end; also excludes `.` and `..`
     return _shorten(name) if name.strip(_JOINERS) else NAMELESS
 
 
 def content_disposition(name: str) -> str:
-    """The header that makes a browser save a file under its name (RFC 6266)."""
+    """Return the header that makes a browser save a file under its name (RFC 6266)."""
     name = clean_name(name)
     plain = _NOT_PLAIN.sub("_", name)
     header = f'attachment; filename="{plain}"'
@@ -146,13 +146,13 @@ def content_disposition(name: str) -> str:
 
 
 def suffix_of(filename: str) -> str:
-    """The part of a name after its last dot, in lower case: `pdf`. Empty without a dot."""
+    """Return the part of a name after its last dot, in lower case: `pdf`. It is empty without a dot."""
     stem, dot, suffix = clean_name(filename).rpartition(".")
     return suffix.lower() if dot and stem else ""
 
 
 def _to_visible(character: str) -> str:
-    """The character; a space for a line break; nothing for control, format and surrogate characters."""
+    """Return the character, a space for a line break, or an empty text for control, format and surrogate characters."""
     if character in _JOINERS:
         return character
     category = unicodedata.category(character)

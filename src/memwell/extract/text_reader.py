@@ -1,6 +1,6 @@
-"""The process that reads files: load, confine, report, read one file, send its text in pieces.
+"""The child process that reads a file and sends its text in pieces.
 
-Loading comes first, because nothing can be opened afterwards. Text and PDF files are read here, DOCX by a module of its own.
+All modules are loaded first, because a confined process cannot open files. `word` reads DOCX files, this module text and PDF.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(kind: str, memory: str, cpu_s: str, max_characters: str, max_unpacked: 
 
 
 def shorten(error: BaseException) -> str:
-    """The message of an error on one short line."""
+    """Return the message of an error as one short line."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(error)[: 4 * MAX_REASON]).split())
     words = words.rstrip(".") or type(error).__name__
     return words if len(words) <= MAX_REASON else words[: MAX_REASON - 1] + "…"
@@ -116,16 +116,16 @@ def _read_text(content: bytes, max_characters: int, *, json: bool) -> Iterator[s
 
 
 def _decode(content: bytes, max_characters: int) -> str | None:
-    """The beginning of a text, slightly over the limit if it is longer; None if the bytes are not text."""
+    """Return the beginning of a text, up to slightly more than the limit, or None if the bytes are not text."""
     beginning = content[: _MAX_CHARACTER * (max_characters + 2)]
     if not is_text(beginning):
         return None
-    whole = len(beginning) == len(content)  # if not, the last character may be cut in two and is left out
+    whole = len(beginning) == len(content)  # if not, the last character may be incomplete and is omitted
     for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             return codecs.getincrementaldecoder(encoding)("replace").decode(beginning[len(mark) :], whole)
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(beginning, whole)
-    # A few wrong bytes among valid ones are damage; more of them are another encoding.
+    # A few invalid bytes among valid ones are damage. If there are more, the text has another encoding.
     wrong = text.count("\ufffd")
     if wrong and len(text) - len(text.encode("ascii", "ignore")) - wrong <= wrong:
         return beginning.decode("cp1252", "replace")
@@ -133,7 +133,7 @@ def _decode(content: bytes, max_characters: int) -> str | None:
 
 
 def _find_json_error(content: bytes) -> str | None:
-    """The error of a JSON document, which is scanned and not built."""
+    """Return the error of a JSON document, or None. The document is only scanned, not decoded."""
     import msgspec  # only JSON needs it
 
     for mark, encoding in _BYTE_ORDER_MARKS:
@@ -154,7 +154,7 @@ def _find_json_error(content: bytes) -> str | None:
 # Optional dependencies of pypdf that do not help with text and take time to load.
 _NOT_NEEDED = ("PIL", "brotli", "fontTools", "arabic_reshaper", "bidi")
 _CIPHERS = ("cryptography", "Crypto")
-# Python loads a codec at first use, and a confined process can open no file.
+# Python loads a codec at its first use, and a confined process cannot open files.
 _PDF_ENCODINGS = (
     *("gbk", "gb2312", "gb18030", "cp950", "cp932", "utf-16", "utf-16-be", "utf-16-le"),
     *("latin-1", "cp1252", "charmap", "mac-roman"),
@@ -168,7 +168,7 @@ _SAMPLE = (
 
 
 def _load_pdf(encrypted: bool) -> None:
-    """Import everything by reading a sample. The ciphers take as long as the rest and are seldom needed."""
+    """Import everything by reading a sample. The ciphers take as long to load as the rest, and are rarely needed."""
     import logging  # only PDF needs it
 
     for name in _NOT_NEEDED if encrypted else (*_NOT_NEEDED, *_CIPHERS):

@@ -1,8 +1,8 @@
-"""The text of a DOCX: paragraphs and the cells of tables as they come. Runs in the reading process only.
+"""The text of DOCX files: paragraphs and table cells in their order. Runs only in the child process.
 
-The part that contains the text is unpacked and parsed as a stream, so that a large document takes little memory; pictures
-are never unpacked. Unpacked bytes are counted, because headers may lie. A document type, and with it every entity, is
-refused: no Word file has one.
+The part with the text is unpacked and parsed as a stream, so that a large document needs little memory. Pictures are never
+unpacked. Unpacked bytes are counted, because headers may be wrong. A document type, and with it every entity, is rejected: Word
+files do not have one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEP = 1 << 16
 _NO_MEMORY = expat.errors.codes[expat.errors.XML_ERROR_NO_MEMORY]
 _PIECE = 1 << 15
 _OLE = b"\xd0\xcf\x11\xe0"
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that the format allows; others unpack without bound
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the format allows only these; others unpack without a limit
 _IGNORED = frozenset({"Fallback", "instrText", "delText", "pPr", "rPr", "tblPr", "sectPr"})
 _CHARACTERS = {"p": "\n", "br": "\n", "cr": "\n", "tab": "\t", "noBreakHyphen": "-"}
 
@@ -37,9 +37,9 @@ def load() -> None:
 
 
 def read_pieces(content: bytes, max_unpacked: int) -> Iterator[str]:
-    """The text of a document in pieces. At most so many bytes are unpacked."""
+    """Yield the text of a document in pieces. Unpack at most `max_unpacked` bytes."""
     if content.startswith(_OLE):
-        raise Unreadable("is encrypted, or of a Word before 2007 (.doc): save it as .docx without a password")
+        raise Unreadable("is encrypted, or from a Word version before 2007 (.doc): save it as .docx without a password")
     try:
         archive = zipfile.ZipFile(BytesIO(content))  # never closed: Python cannot leave a `with` when memory is out
         yield from _parse(_unpack(archive, _find_main_part(archive), max_unpacked))
@@ -52,7 +52,7 @@ def read_pieces(content: bytes, max_unpacked: int) -> Iterator[str]:
 
 
 def _find_main_part(archive: zipfile.ZipFile) -> str:
-    """The name of the part with the text, according to the relations of the package."""
+    """Return the name of the part with the text, according to the relations of the package."""
     targets: list[str] = []
 
     def add_relation(name: str, attributes: dict[str, str]) -> None:
@@ -70,7 +70,7 @@ def _find_main_part(archive: zipfile.ZipFile) -> str:
 
 
 def _unpack(archive: zipfile.ZipFile, name: str, max_size: int) -> Iterator[bytes]:
-    """The bytes of a part, counted as they come out."""
+    """Yield the bytes of a part, and count them while they are unpacked."""
     try:
         part = archive.getinfo(name)
     except KeyError:
@@ -123,7 +123,7 @@ class _Walk:
         self._rows: list[_Row] = []  # open rows: a cell may contain a table
 
     def take(self) -> str:
-        """The text since the last time."""
+        """Return the text collected since the last call."""
         text = "".join(self._texts)
         self._texts.clear()
         self.size = 0
@@ -170,7 +170,7 @@ class _Row:
         self._paragraphs = 0
 
     def separator(self, name: str) -> str:
-        """The text before an element of the row."""
+        """Return the text to insert before an element of the row."""
         if name == "tc":
             self._cells, self._paragraphs = self._cells + 1, 0
             return "\t" if self._cells > 1 else ""

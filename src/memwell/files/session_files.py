@@ -82,7 +82,7 @@ OF = {"app": "shop", "session_id": "sess_123", "file_id": "$0.file_id"}
 
 
 class FileInfo(Response, frozen=True, kw_only=True):
-    """A file of a session. `download_url` is valid for at least 30 days; anybody who has it can read the file."""
+    """A file of a session. `download_url` is valid for at least 30 days; anybody with the link can read the file."""
 
     file_id: str
     filename: str
@@ -126,8 +126,8 @@ class UploadFile(Request, frozen=True, kw_only=True):
     example=Example(NEW),
 )
 def upload_file(call: Call, request: UploadFile) -> FileInfo:
-    """Upload a file to a session, which is created if there is none. Its text is searchable within seconds. Uploading the same
-    file again returns the existing one. The body may be the file itself or a form."""
+    """Upload a file to a session, and create the session if it is missing. The text of the file is searchable within seconds.
+    Uploading the same file again returns the existing one. The body may be the file itself or a form."""
     return wait_for_text(call, request, store_file(call, request))
 
 
@@ -193,9 +193,9 @@ def read_file(call: Call, request: OfFile) -> ReadFile:
 
 
 class UpdateFile(OfFile, frozen=True, kw_only=True):
-    """A file, and whether it is active."""
+    """A file, and its new state."""
 
-    is_active: Annotated[bool, Meta(description="Whether its text is searchable.")]
+    is_active: Annotated[bool, Meta(description="True to make the text searchable, false to erase the text.")]
 
 
 @operation(
@@ -253,9 +253,9 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
         raise TooLarge(f"The file is larger than {MAX_FILE // 1024**2} MiB: split it.", field="content", limit=MAX_FILE)
     name = clean_name(request.filename)
     new = NewFile(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
-    again: FileInfo | None = call.find_answer()
-    if again is not None:
-        return again
+    answer: FileInfo | None = call.find_answer()
+    if answer is not None:
+        return answer
     call.read(lambda space: _check_upload(space, request, new))
     if not call.read(lambda space: has_sweep_job(space.tx)):
         call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
@@ -266,7 +266,7 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
         except _BlobDeleted:
             continue
         except MemwellError:
-            with suppress(MemwellError):  # otherwise the sweep deletes them
+            with suppress(MemwellError):  # if this fails, the sweep deletes the bytes later
                 call.engine.write(call.principal, lambda space: delete_orphan(space.tx, call.blobs, new.digest))
             raise
     raise Unavailable("The same file is being erased: try again in a moment.")
@@ -276,7 +276,7 @@ def wait_for_text(call: Call, at: OfSession | UploadFile, file: FileInfo) -> Fil
     """Wait a few seconds for the text of a file, and return its current state."""
     if file.job is None or file.state != "pending":
         return file
-    with suppress(NotFound):  # it was deleted meanwhile
+    with suppress(NotFound):  # the file was deleted meanwhile
         wait_for_job(call, file.job, READ_S)
         request = OfFile(app=at.app, session_id=at.session_id, file_id=file.file_id)
         current = call.read(lambda space: _to_response(space, _require_file(space, request)[1]))
@@ -363,7 +363,7 @@ class _BlobDeleted(Exception):
     """The bytes were deleted before the row was written."""
 
 
-# Links: a link contains the tenant, the file and its expiry, and needs no credential
+# Links: a link contains the tenant, the file and the expiry time, and works without a credential
 
 
 INVALID_LINK = "There is no such file, or the link to it has expired."
@@ -372,7 +372,7 @@ PIECE = 256 * 1024
 
 
 def parse_link(engine: Engine, token: str) -> FileRef:
-    """Decode a link. The error is the same whatever is wrong with it."""
+    """Decode a link. All invalid links raise the same error."""
     found = engine.links.read(token, engine.clock.now())
     if found is None:
         raise NotFound(INVALID_LINK)
@@ -453,15 +453,15 @@ def _list_active(space: Space, request: SearchFiles) -> list[File]:
     return [file for file in files if file.active]
 
 
-# Extraction: a job splits the text of a file into passages that searches in its session find
+# Extraction: a job splits the text of a file into passages, which searches in its session can find
 
 BATCH = 100
 """Passages that are written at once."""
 MAX_PASSAGE = 1200
-"""Characters of a passage. It is to be read, and several have to fit into a prompt."""
+"""Characters of a passage: long enough to be understood, and short enough for several to fit into a prompt."""
 TOO_LARGE = (
-    "has a text of about {:,} tokens, and those of a session may have {:,} together: deactivate others, then activate it "
-    "again"
+    "has about {:,} tokens of text, and the files of a session may have {:,} together: deactivate other files, then activate "
+    "it again"
 )
 _PARAGRAPH_GAP = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE_GAP = re.compile(r"(?<=[.!?。！？؟])\s+|\n")
@@ -472,9 +472,8 @@ class _Gone(Exception):
 
 
 def extract_file(engine: Engine, run: JobRun) -> dict[str, Any]:
-    """Run the job: read the file outside any transaction, and write its passages a few at a time, each time only if the file
-    still exists and is active. An interrupted job continues after the passages that are there, because the same bytes give the
-    same text."""
+    """Read the file outside any transaction, and write its passages in batches, as long as the file exists and is active. An
+    interrupted job continues after the passages that are already written, because the same bytes give the same text."""
     try:
         file = run.read(lambda tx: _require_active(tx, run))
         try:
@@ -559,7 +558,7 @@ def _split(gap: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _split_paragraph(paragraph: str) -> Iterator[str]:
-    """Split a paragraph that is too long between sentences, else between words, else anywhere."""
+    """Split a long paragraph between sentences, else between words, else anywhere."""
     rest = ""
     for sentence in _split(_SENTENCE_GAP, paragraph) if len(paragraph) > MAX_PASSAGE else [paragraph]:
         if rest and len(rest) + 1 + len(sentence) > MAX_PASSAGE:

@@ -1,5 +1,5 @@
-"""Apps and their sessions: owners of memory stores, what answers a message to them, and what a session's code and prompts see
-in `sessionMeta` (S2.2–S2.5, S2.28–S2.30, S2.35)."""
+"""Apps and their sessions. An app owns memory stores, and a workflow or a function answers its messages. Code and prompts read
+the data of a session in `sessionMeta` (S2.2–S2.5, S2.28–S2.30, S2.35)."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ AppName = Annotated[
         description="The app: 1 to 100 letters, digits or '_.-', beginning with a letter or digit.",
     ),
 ]
-WorkflowField = Annotated[str, id_limits(64, "The id of the stored workflow that answers a message; null: none does.")]
+WorkflowField = Annotated[str, id_limits(64, "The id of the stored workflow that answers messages; null removes it.")]
 FunctionField = Annotated[
-    str, id_limits(200, "The name of the registered Python function that answers a message; null: none does.")
+    str, id_limits(200, "The name of the registered Python function that answers messages; null removes it.")
 ]
-MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]
-MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="How many files a session of it may have at most.")]
+MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="The largest number of stores of the app.")]
+MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="The largest number of files of a session.")]
 
 NEW_APP = {"app": "shop", "description": "An online shop"}
 GIVEN_APP = (("apps.configure", NEW_APP),)
@@ -87,7 +87,7 @@ APPS = Catalog("app", App, clearable=("description", "workflow", "function"))
 
 
 class AppInfo(Response, frozen=True, kw_only=True):
-    """An app, and what answers a message to it: a workflow or a function."""
+    """An app. Its messages are answered by `workflow` or `function`."""
 
     app: str
     stores: int
@@ -107,7 +107,7 @@ class Apps(Response, frozen=True, kw_only=True):
 
 
 class ConfigureApp(Request, frozen=True, kw_only=True):
-    """Settings of an app. Fields that are omitted stay; null clears them."""
+    """Settings of an app. Omitted fields keep their values; null clears a field."""
 
     app: AppName
     description: Description | None = OMITTED
@@ -119,18 +119,18 @@ class ConfigureApp(Request, frozen=True, kw_only=True):
 
 @operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", example=Example(NEW_APP))
 def configure(space: Space, request: ConfigureApp) -> AppInfo:
-    """Make an app or change it: what answers a message, how many stores it may have, and how many files a session."""
+    """Create or change an app: the workflow or function that answers messages, and the limits of stores and files."""
     item = require_or_add_app(space, request.app)
     changes = APPS.changes(request)
-    for one, other in (("workflow", "function"), ("function", "workflow")):
-        if changes.get(one) is not None and other not in changes:  # it replaces the other one
+    for name, other in (("workflow", "function"), ("function", "workflow")):
+        if changes.get(name) is not None and other not in changes:  # the new one replaces the other
             changes[other] = None
     app = structs.replace(item.settings, **changes)
     if app.workflow is not None and app.function is not None:
-        raise Invalid("Give either `workflow` or `function`: one of them answers.", field="function")
+        raise Invalid("Give either `workflow` or `function`, not both.", field="function")
     stores = _count_stores(space, request.app)
     if app.max_stores < stores:
-        raise Invalid(f"The app has {stores} stores already: `max_stores` cannot be less.", field="max_stores")
+        raise Invalid(f"The app has {stores} stores: `max_stores` cannot be smaller.", field="max_stores")
     if app.workflow is not None and documents.find(space.tx, "workflow", app.workflow) is None:
         raise Invalid(f"There is no workflow {app.workflow!r}: store it first.", field="workflow")
     return _to_app_info(space, APPS.update(space, item, app))
@@ -138,7 +138,7 @@ def configure(space: Space, request: ConfigureApp) -> AppInfo:
 
 @operation("apps.list", "GET /v1/apps", example=Example({}, GIVEN_APP))
 def list_apps(space: Space, request: NoFields) -> Apps:
-    """The apps, by name."""
+    """List the apps by name."""
     return Apps(apps=[_to_app_info(space, item) for item in APPS.list(space)])
 
 
@@ -150,7 +150,7 @@ class OfApp(Request, frozen=True, kw_only=True):
 
 @operation("apps.get", "GET /v1/apps/{app}", example=Example({"app": "shop"}, GIVEN_APP))
 def get_app(space: Space, request: OfApp) -> AppInfo:
-    """An app."""
+    """Return an app."""
     return _to_app_info(space, require_app(space, request.app))
 
 
@@ -162,7 +162,7 @@ def require_app(space: Space, name: str) -> Item[App]:
 
 
 def find_app_settings(space: Space, name: str) -> App:
-    """Return the settings of an app, or those that it would have."""
+    """Return the settings of an app, or the defaults if there is no such app."""
     found = APPS.find(space, name)
     return App() if found is None else found.settings
 
@@ -192,18 +192,18 @@ def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
 SESSION_META = "sessionMeta"
 PREFIX = f"{SESSION_META}@session/"
 _END = f"{SESSION_META}@session0"
-"""After the path of every session."""
+"""Sorts after the paths of all sessions."""
 TAKEN = "This session belongs to another user: begin another one."
 
 UserId = Annotated[str, id_limits(MAX_ID, "The user that the content or the session belongs to.")]
-Reference = Annotated[str, id_limits(MAX_ID, "A name of your own, to find it again.")]
+Reference = Annotated[str, id_limits(MAX_ID, "Your own name for it, by which it can be found.")]
 SessionMetadata = Annotated[
     dict[str, Any],
     Meta(
         description="The session's metadata, of at most 64 KiB and 16 levels; code and prompts see it in `sessionMeta`."
     ),
 ]
-ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
+ModeField = Annotated[Mode, Meta(description="`merge` keeps omitted metadata; `replace` removes it.")]
 
 _NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
 _GIVEN = (("apps.sessions.update", _NEW),)
@@ -211,7 +211,7 @@ _OF = {"app": "shop", "session_id": "sess_123"}
 
 
 class SessionMeta(Response, frozen=True, kw_only=True):
-    """A session as code and prompts see it in `sessionMeta`."""
+    """The content of `sessionMeta`, as code and prompts read it."""
 
     session_id: str
     metadata: dict[str, Any]
@@ -220,7 +220,7 @@ class SessionMeta(Response, frozen=True, kw_only=True):
 
 
 class SessionList(Response, frozen=True, kw_only=True):
-    """Sessions that have not ended, by id."""
+    """Open sessions, by id."""
 
     sessions: list[SessionMeta]
     next_cursor: str | None = None
@@ -240,7 +240,7 @@ class UpdateSession(Request, frozen=True, kw_only=True):
 
 @operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
 def update_session(space: Space, request: UpdateSession) -> SessionMeta:
-    """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
+    """Set the metadata of a session, and begin it if it is new. Only this operation and `apps.execute` set it."""
     require_or_add_app(space, request.app)
     fields = ("session_id", "session_reference", "user_id", "user_reference", "metadata", "mode")
     opening = SessionRequest(**{name: getattr(request, name) for name in fields})
@@ -257,7 +257,7 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 @operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
 def get_session(space: Space, request: OfSession) -> SessionMeta:
-    """The metadata of a session; an unknown one has none."""
+    """Return the metadata of a session. It is empty if the session is unknown."""
     return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))
 
 
@@ -272,18 +272,21 @@ class ListSessions(Request, frozen=True, kw_only=True):
 
 @operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
-    """The sessions of an app that have not ended, of one user or of all. A page holds at most 8 MiB of them."""
+    """List the open sessions of an app, of one user or of all users. A page holds at most 8 MiB."""
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
     tie = None if request.user_id is None else user_tie(request.user_id)
     between = max(after, PREFIX), _END
     found, more = list_records_between(space, app_records(request.app), between, request.limit, tie)
     further = to_cursor("app_sessions", found[-1].path) if more else None
-    metas = [(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found]
-    return SessionList(sessions=[_to_response(*one) for one in metas], next_cursor=further)
+    sessions = [
+        _to_response(record.path.removeprefix(PREFIX), _build_meta(space, record.value, record.address_id))
+        for record in found
+    ]
+    return SessionList(sessions=sessions, next_cursor=further)
 
 
 class EndedSession(Response, frozen=True, kw_only=True):
-    """An ended session, how many records were deleted with it, and the job that erases their bytes."""
+    """An ended session, the number of records deleted with it, and the job that erases their bytes."""
 
     session_id: str
     records: int
@@ -294,8 +297,8 @@ class EndedSession(Response, frozen=True, kw_only=True):
     "apps.sessions.end", "POST /v1/apps/{app}/sessions/{session_id}/end", effect="erase", example=Example(_OF, _GIVEN)
 )
 def end_session(space: Space, request: OfSession) -> EndedSession:
-    """End a session. Its metadata and everything that lasts as long as the session are deleted, working memory of its thread
-    included. Ending it again changes nothing."""
+    """End a session. This deletes its metadata, its records with the retention `session`, and the working memory of its thread.
+    Ending it again changes nothing."""
     of_session = session_tie(request.app, request.session_id)
     of_thread = f"thread/{to_thread(request.app, request.session_id)}"
     job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
@@ -303,7 +306,7 @@ def end_session(space: Space, request: OfSession) -> EndedSession:
 
 
 class SessionRequest(NamedTuple):
-    """The fields of a request that are about its session."""
+    """The fields of a request that identify or describe its session."""
 
     session_id: str | None = None
     session_reference: str | None = None
@@ -324,36 +327,38 @@ class OpenSession(NamedTuple):
 
 
 def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
-    """Begin a session or continue it: by its id, else by its reference; with neither it is a new one (B2.11)."""
+    """Begin or continue a session. It is found by its id, else by its reference. Without either, it is new (B2.11)."""
     to_json(opening.metadata)
     session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
     check_identifier(session_id, "session_id")
     old = find_app_session(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
     if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
-        opening = opening._replace(session_reference=None)  # the id counts; the reference belongs to another session
+        opening = opening._replace(
+            session_reference=None
+        )  # the id takes precedence: the reference is that of another session
     owner = require_session_owner(space, app, session_id, old)
     reference = opening.user_reference
-    named = (opening.session_id, opening.user_id, reference, _find_user_in_metadata(opening.metadata), owner)
-    if all(one is None for one in named):
-        reference = opening.session_reference  # nothing else can name the user of the session (B2.11)
+    names = (opening.session_id, opening.user_id, reference, _find_user_in_metadata(opening.metadata), owner)
+    if all(name is None for name in names):
+        reference = opening.session_reference  # the only field that can identify the user (B2.11)
     user_id = _resolve_user(opening._replace(user_reference=reference), owner, info.get("userReference"))
     space.principal.require_user(user_id)
-    said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
-    said["runId"] = opening.run_id
-    info |= {name: value for name, value in said.items() if value is not None}
+    updates = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
+    updates["runId"] = opening.run_id
+    info |= {name: value for name, value in updates.items() if value is not None}
     now = to_datetime(space.now).isoformat().replace("+00:00", "Z")
     info |= {"sessionId": session_id, "appId": app, "timestamp": now}
     replaced = opening.mode == "replace" and opening.metadata is not None
     metadata: dict[str, Any] = {} if old is None or replaced else old.value["metadata"]
     if opening.metadata:
         metadata = merge(metadata, dict(opening.metadata))
-        to_json(metadata)  # the result has the limits of one request
+        to_json(metadata)  # the merged metadata must stay within the limits of a request
     value = {"metadata": metadata, "sessionInfo": info}
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
-    contract = Contract(ties=tuple(ties), tied_anew=True, history=False)
+    contract = Contract(ties=tuple(ties), replace_ties=True, history=False)
     record = write_record(space, app_records(app), PREFIX + session_id, Edit(value, "replace"), contract)
     if user_id is not None and get_user(old) is None:
         _tie_to_user(space, app, session_id, user_id)
@@ -365,21 +370,21 @@ def find_app_session(space: Space, app: str, session_id: str) -> Record | None:
 
 
 def get_user(session: Record | None) -> str | None:
-    """Return the user of a session, if there is one and its user is known."""
+    """Return the user of a session, or None if the session or its user is unknown."""
     return None if session is None else session.value["sessionInfo"].get("userId")
 
 
 def find_session_user(space: Space, app: str, session_id: str | None) -> str | None:
-    """Return the user of a session, if that is known."""
+    """Return the user of a session, or None if the session or its user is unknown."""
     return None if session_id is None else get_user(find_app_session(space, app, session_id))
 
 
 def require_session_owner(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
-    """Return the user of a session, or of what is left of it. A scoped key may begin a session, but an existing one must belong
-    to its user: otherwise a session of nobody would become the user's."""
+    """Return the user of a session, or of the records that remain of an ended one. A scoped key may begin a session, but an
+    existing session must belong to its user. Otherwise the key could take over a session without a user."""
     owner = get_user(found)
     rest = () if owner else list_tied_addresses(space, in_session_tie(app, session_id))
-    for address_id, _, _ in rest:  # nobody else may continue what is left of an ended session
+    for address_id, _, _ in rest:  # only the same user may continue an ended session
         ties = space.tx.rows("user_ties", address_id=address_id)
         if ties:
             owner = str(ties[0][0]).removeprefix(user_tie(""))
@@ -390,7 +395,7 @@ def require_session_owner(space: Space, app: str, session_id: str, found: Record
 
 
 def check_session_owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
-    """Return the user of a session. Reject a request for another user."""
+    """Return the user of a session. Raise Conflict if a request names another user."""
     owner = require_session_owner(space, app, session_id, find_app_session(space, app, session_id))
     if owner is not None and user not in (None, owner):
         raise Conflict(TAKEN)
@@ -398,7 +403,7 @@ def check_session_owner(space: Space, app: str, session_id: str, user: str | Non
 
 
 def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]:
-    """Return the session meta with all its fields."""
+    """Return the content of `sessionMeta`, with all fields."""
     found = find_app_session(space, app, session_id)
     if found is None:
         space.principal.require_user(space.principal.user)
@@ -412,12 +417,12 @@ def session_tie(app: str, session_id: str) -> str:
 
 
 def to_thread(app: str, session_id: str) -> str:
-    """Return the thread of a session, for memory of that scope."""
+    """Return the id of a session's thread, for working memory of that scope."""
     return f"{app}/{session_id}"
 
 
 def in_session_tie(app: str, session_id: str) -> str:
-    """Return the tie of what was written in a session, whatever its lifetime."""
+    """Return the tie of everything that was written in a session, whatever its lifetime."""
     return f"in/{app}/{session_id}"
 
 
@@ -429,7 +434,7 @@ _INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "r
 
 
 def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
-    """Return the session meta, with the files in the order of their upload and fresh links to them (B2.7)."""
+    """Return the content of `sessionMeta`. Files are in the order of their upload, each with a new link (B2.7)."""
     info = {name: value["sessionInfo"].get(name) for name in _INFO}
     artifacts = [
         {
@@ -448,33 +453,35 @@ def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None =
 
 
 def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | None) -> str | None:
-    """Return the user of a session: as given, else by the metadata or the reference. It never changes."""
+    """Return the user of a session: by `user_id`, else by the metadata, else by the reference. A known user never changes."""
     claims = {claim for claim in (opening.user_id, _find_user_in_metadata(opening.metadata)) if claim is not None}
     if len(claims) > 1:
-        raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
+        raise Invalid(
+            "`user_id` and `metadata.userId` name different users, but a session belongs to one user.", field="metadata"
+        )
     if owner is not None and not claims <= {owner}:
         raise Conflict(TAKEN)
     another = opening.user_reference not in (None, owner, reference)
-    if owner is not None and another and (reference is not None or not claims):  # else `user_id` says so
+    if owner is not None and another and (reference is not None or not claims):  # else `user_id` identifies the user
         raise Conflict(TAKEN)
     user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
     return None if user_id is None else check_identifier(user_id, "user_id")
 
 
 def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
-    """Return the user that metadata names, if it names one."""
+    """Return the user id in the metadata, if it has one."""
     given = (metadata or {}).get("userId")
     if given is None or isinstance(given, bool) or given == "":
         return None
     if isinstance(given, int):
         return str(given)
     if not isinstance(given, str) or len(given) > MAX_ID or not re.fullmatch(ID_PATTERN, given):
-        raise Invalid("`metadata.userId` cannot name a user: it must be an id.", field="metadata")
+        raise Invalid("`metadata.userId` is not a valid user id.", field="metadata")
     return given
 
 
 def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
-    """Tie what was stored for a session to its user, once that is known."""
+    """Tie the records of a session to its user, when the user becomes known."""
     heir = add_anchor(space, user_records(user_id))
     for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
         for address_id, _, _ in list_tied_addresses(space, tie):

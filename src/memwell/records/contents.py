@@ -1,4 +1,4 @@
-"""The content of memory stores, by user, session or app: read, written, deleted, with its history (S2.15–S2.27)."""
+"""Read, write and delete the content of memory stores, by user, session or app, with its history (S2.15–S2.27)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,11 @@ from .records import (
 from .stores import GIVEN, OF, SESSION, Store, TechnicalName, build_store_contract, require_store, store_tie
 from .validation import ValueWarning, error_at, fill_defaults, write_valid
 
-ModeField = Annotated[
-    Mode, Meta(description="`merge` keeps the fields that are not given, at every depth; `replace` does not.")
-]
+ModeField = Annotated[Mode, Meta(description="`merge` keeps omitted fields, at every depth; `replace` removes them.")]
 
-_WHOSE = {"user_id": "u1"}
+_USER = {"user_id": "u1"}
 _DATA = {"preferences": {"language": "en", "notifications": True}}
-_SET = {**OF, **_WHOSE, "data": _DATA}
+_SET = {**OF, **_USER, "data": _DATA}
 _WRITTEN = (*GIVEN, ("stores.set_content", _SET))
 
 
@@ -72,7 +70,7 @@ class Content(Response, frozen=True, kw_only=True):
     warnings: list[ValueWarning] | None = None
 
 
-class _Whose(Request, frozen=True, kw_only=True):
+class _OfContent(Request, frozen=True, kw_only=True):
     """The owner of content, as the access mode of the store requires."""
 
     app: AppName
@@ -80,7 +78,7 @@ class _Whose(Request, frozen=True, kw_only=True):
     session_id: SessionId | None = None
 
 
-class GetContent(_Whose, frozen=True, kw_only=True):
+class GetContent(_OfContent, frozen=True, kw_only=True):
     """Content, or some of its fields."""
 
     store: TechnicalName
@@ -92,11 +90,12 @@ class GetContent(_Whose, frozen=True, kw_only=True):
     "stores.get_content",
     "GET /v1/apps/{app}/stores/{store}/content",
     any_tie=True,
-    example=Example({**OF, **_WHOSE, "projections": {"preferences.language": 1}}, _WRITTEN),
+    example=Example({**OF, **_USER, "projections": {"preferences.language": 1}}, _WRITTEN),
 )
 def get_content(space: Space, request: GetContent) -> Content:
-    """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
-    project({}, request.projections)  # rejects wrong ones, whether or not there is content
+    """Return the content of a store, or some of its fields, with the defaults of its schema. The store `sessionMeta` has the
+    metadata of the session."""
+    project({}, request.projections)  # reject invalid projections even if there is no content
     if request.store == SESSION_META:
         if request.as_of is not None:
             raise Invalid(f"`{SESSION_META}` has no history: omit `as_of`.", field="as_of")
@@ -112,7 +111,7 @@ def get_content(space: Space, request: GetContent) -> Content:
     return _to_content(found, project(fill_defaults(found.value, where.contract), request.projections))
 
 
-class SetContent(_Whose, frozen=True, kw_only=True):
+class SetContent(_OfContent, frozen=True, kw_only=True):
     """Content to write to a store."""
 
     store: TechnicalName
@@ -130,12 +129,12 @@ class SetContent(_Whose, frozen=True, kw_only=True):
     example=Example(_SET, GIVEN),
 )
 def set_content(space: Space, request: SetContent) -> Content:
-    """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
+    """Write to a store. Creates the record if it is missing, and keeps omitted fields. Returns the content with defaults."""
     edit = Edit(request.data, request.mode, request.if_match, request.unset or ())
     return _write(space, request.store, request, edit)
 
 
-class SetContents(_Whose, frozen=True, kw_only=True):
+class SetContents(_OfContent, frozen=True, kw_only=True):
     """Content to write to several stores."""
 
     contents: Annotated[
@@ -156,18 +155,18 @@ class StoreContents(Response, frozen=True, kw_only=True):
     "PATCH /v1/apps/{app}/content",
     effect="write",
     any_tie=True,
-    example=Example({"app": "shop", **_WHOSE, "contents": {"userPrefs": _DATA}}, GIVEN),
+    example=Example({"app": "shop", **_USER, "contents": {"userPrefs": _DATA}}, GIVEN),
 )
 def set_contents(space: Space, request: SetContents) -> StoreContents:
     """Write to several stores, all or none."""
-    made = {}
+    contents = {}
     for name, data in request.contents.items():
         with error_at(f"contents.{name}", store=name):
-            made[name] = _write(space, name, request, Edit(data, request.mode))
-    return StoreContents(contents=made)
+            contents[name] = _write(space, name, request, Edit(data, request.mode))
+    return StoreContents(contents=contents)
 
 
-class DeleteContent(_Whose, frozen=True, kw_only=True):
+class DeleteContent(_OfContent, frozen=True, kw_only=True):
     """Content to delete."""
 
     store: TechnicalName
@@ -186,15 +185,15 @@ class DeletedContent(Response, frozen=True, kw_only=True):
     "DELETE /v1/apps/{app}/stores/{store}/content",
     effect="erase",
     any_tie=True,
-    example=Example({**OF, **_WHOSE}, _WRITTEN),
+    example=Example({**OF, **_USER}, _WRITTEN),
 )
 def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
-    """Delete the record of this user, session or app, with its history. Those of others stay."""
+    """Delete the record of this user, session or app, with its history. Other records of the store stay."""
     return delete_located(space, request)
 
 
-class ContentHistory(_Whose, frozen=True, kw_only=True):
-    """Content whose history is wanted."""
+class ContentHistory(_OfContent, frozen=True, kw_only=True):
+    """The content to list the versions of."""
 
     store: TechnicalName
     limit: HistoryLimit = 20
@@ -205,12 +204,12 @@ class ContentHistory(_Whose, frozen=True, kw_only=True):
     "stores.content_history",
     "GET /v1/apps/{app}/stores/{store}/content/history",
     any_tie=True,
-    example=Example({**OF, **_WHOSE}, _WRITTEN),
+    example=Example({**OF, **_USER}, _WRITTEN),
 )
 def content_history(space: Space, request: ContentHistory) -> RecordHistory:
-    """The versions of the content of this user, session or app, the newest first."""
+    """List the versions of the content of this user, session or app, newest first."""
     if request.store == SESSION_META:
-        raise Invalid(f"No history of `{SESSION_META}` is kept.", field="store")
+        raise Invalid(f"`{SESSION_META}` has no history.", field="store")
     where = locate_content(space, request.store, request)
     found = records.find_record(space, where.place, where.path)
     if found is None:
@@ -219,7 +218,7 @@ def content_history(space: Space, request: ContentHistory) -> RecordHistory:
 
 
 class StoreRecord(Response, frozen=True, kw_only=True):
-    """A record of a store: of a user, of a session, or of the app if it has neither."""
+    """A record of a store. It belongs to a user or a session, or to the app if both are null."""
 
     value: dict[str, Any]
     version: int
@@ -238,7 +237,7 @@ class StoreRecords(Response, frozen=True, kw_only=True):
 
 
 class ListContents(Request, frozen=True, kw_only=True):
-    """A store whose records are wanted."""
+    """The store to list the records of."""
 
     app: AppName
     store: TechnicalName
@@ -248,7 +247,7 @@ class ListContents(Request, frozen=True, kw_only=True):
 
 @operation("stores.records", "GET /v1/apps/{app}/stores/{store}/records", role="admin", example=Example(OF, _WRITTEN))
 def list_contents(space: Space, request: ListContents) -> StoreRecords:
-    """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
+    """List the records of a store, of all users and sessions, without defaults. A page holds at most 8 MiB."""
     require_store(space, request.app, request.store)
     (after,) = from_cursor("store", request.cursor, 0)
     page, more = list_tied_page(space, store_tie(request.app, request.store), after, request.limit)
@@ -271,81 +270,81 @@ class Location(NamedTuple):
 
 
 def locate_content(
-    space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False
+    space: Space, name: str, target: _OfContent, store: Store | None = None, *, written: bool = False
 ) -> Location:
-    """Return the address of content by the access mode of its store (S2.24). Content that lasts as long as a session cannot be
-    written in the session of another user; a user's own can be read anywhere."""
+    """Return the address of content by the access mode of its store (S2.24). Content with the retention `session` cannot be
+    written in the session of another user. Content of a user can be read in any session."""
     if name == SESSION_META:
-        raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
+        raise Forbidden(f"`{SESSION_META}` is read-only: set its metadata with `apps.sessions.update`.")
     if store is None:
-        store = require_store(space, whose.app, name).settings
-    tie = store_tie(whose.app, name)
+        store = require_store(space, target.app, name).settings
+    tie = store_tie(target.app, name)
     match store.access:
         case "user":
-            user = whose.user_id or find_session_user(space, whose.app, whose.session_id) or space.principal.user
+            user = target.user_id or find_session_user(space, target.app, target.session_id) or space.principal.user
             space.principal.require_user(user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} has content for each user.", field="user_id")
-            if written and store.retention == SESSION and whose.session_id is not None:
-                check_session_owner(space, whose.app, whose.session_id, user)
-            return Location(user_records(user), f"{name}@app/{whose.app}", _build_contract(store, whose, tie))
+            if written and store.retention == SESSION and target.session_id is not None:
+                check_session_owner(space, target.app, target.session_id, user)
+            return Location(user_records(user), f"{name}@app/{target.app}", _build_contract(store, target, tie))
         case "session":
-            session_id = _require_session_id(whose, name)
-            user = whose.user_id or space.principal.user
-            owner = check_session_owner(space, whose.app, session_id, user) or user
+            session_id = _require_session_id(target, name)
+            user = target.user_id or space.principal.user
+            owner = check_session_owner(space, target.app, session_id, user) or user
             space.principal.require_user(owner)
-            ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
+            ties = [tie, in_session_tie(target.app, session_id), *([] if owner is None else [user_tie(owner)])]
             path = f"{name}@session/{session_id}"
-            return Location(app_records(whose.app), path, _build_contract(store, whose, *ties))
+            return Location(app_records(target.app), path, _build_contract(store, target, *ties))
     space.principal.require_user(None)
-    return Location(app_records(whose.app), name, _build_contract(store, whose, tie))
+    return Location(app_records(target.app), name, _build_contract(store, target, tie))
 
 
 def delete_located(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
-    """Delete content. `spared` is the run that does so, which is not emptied."""
+    """Delete content. `spared` is the run that deletes it: its own data stays."""
     where = locate_content(space, request.store, request)
     job = records.delete_record(space, where.place, where.path, request.if_match, spared=spared)
     return DeletedContent(deleted=job is not None, job=job)
 
 
 def check_projections(projections: object) -> dict[str, Any] | None:
-    """Reject projections that cannot be used."""
+    """Return valid projections; raise Invalid for others."""
     if projections is None:
         return None
     if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
-        raise Invalid("`projections` gives fields by their paths, each with 1.", field="projections")
+        raise Invalid("`projections` must be an object of field paths, each with the value 1.", field="projections")
     project({}, projections)
     return dict(projections)
 
 
-def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
-    """Return the contract of content. If it lasts as long as a session, that is the one in which it was written last (B2.2)."""
+def _build_contract(store: Store, target: _OfContent, *ties: str) -> Contract:
+    """Return the contract of content. With the retention `session`, content ends with the session that wrote it last (B2.2)."""
     if store.retention != SESSION:
-        return build_store_contract(store, *ties, tied_anew=True)
-    if whose.session_id is None:
+        return build_store_contract(store, *ties, replace_ties=True)
+    if target.session_id is None:
         return build_store_contract(store, *ties)._replace(ties=())
-    return build_store_contract(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
+    return build_store_contract(store, *ties, session_tie(target.app, target.session_id), replace_ties=True)
 
 
-def _require_session_id(whose: _Whose, name: str) -> str:
-    if whose.session_id is None:
+def _require_session_id(target: _OfContent, name: str) -> str:
+    if target.session_id is None:
         raise Invalid(f"`session_id` is missing: {name!r} has content for each session.", field="session_id")
-    return whose.session_id
+    return target.session_id
 
 
-def _write(space: Space, name: str, whose: _Whose, edit: Edit) -> Content:
-    place, path, contract = locate_content(space, name, whose, written=True)
+def _write(space: Space, name: str, target: _OfContent, edit: Edit) -> Content:
+    place, path, contract = locate_content(space, name, target, written=True)
     if not contract.ties:
         reason = "the content of this store lasts as long as the session"
         raise Invalid(f"`session_id` is missing: {reason}.", field="session_id")
     record, warnings = write_valid(space, place, path, edit, contract)
-    session_id = whose.session_id
+    session_id = target.session_id
     if session_id is not None and any(tie.startswith(("in/", "session/")) for tie in contract.ties):
-        # Begin the session that content was written in, unless it is open; it belongs to the user, if one is known.
-        user = whose.user_id or space.principal.user
-        found = find_app_session(space, whose.app, session_id)
+        # Begin the session unless it is open, and give it to the user if it has none.
+        user = target.user_id or space.principal.user
+        found = find_app_session(space, target.app, session_id)
         if found is None or (user is not None and get_user(found) is None):
-            open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
+            open_session(space, target.app, SessionRequest(session_id=session_id, user_id=user))
     return _to_content(record, record.value, warnings)
 
 

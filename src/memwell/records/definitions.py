@@ -42,11 +42,11 @@ SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
 SLUG_ADVICE = "slug must contain only lowercase letters, numbers, and underscores"
 MAX_TTL = 100 * 365 * 86_400
 RUN_LIFETIME = 30 * DAY
-"""Lifetime of records of a run that nobody ends."""
+"""Lifetime of the records of a run, unless the run is ended earlier."""
 MAX_FORMER = 20
 """Former lifetimes that a definition remembers."""
 BY_NAME = "definition_name"
-"""Document that leads from a name to its definition, as `BY_SLUG` does from a slug, so that both are unique."""
+"""Kind of document that maps a name to its definition, as `BY_SLUG` maps a slug. They keep names and slugs unique."""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,32 +74,26 @@ DEFINITIONS = Catalog("definition", Definition, immutable=("slug", "scope"), cle
 DefinitionId = Annotated[str, id_limits(MAX_NAME, "The definition's id, or its slug.")]
 Name = Annotated[
     str,
-    id_limits(
-        MAX_NAME, "A name for people, and the heading under which a model reads it: 1 to 255 characters, unique."
-    ),
+    id_limits(MAX_NAME, "A display name, and the heading in prompts: 1 to 255 characters, unique."),
 ]
 Slug = Annotated[
     str, Meta(max_length=MAX_NAME, description=f"Its technical key; omit it to derive it from the name: {SLUG_ADVICE}.")
 ]
 ScopeField = Annotated[
     Scope,
-    Meta(
-        description="What a record belongs to beside its owner: nothing (`global`), or one `workflow`, `thread` or `run`."
-    ),
+    Meta(description="The scope of a record within its owner: `global`, or one `workflow`, `thread` or `run`."),
 ]
-Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after it was written, in seconds.")]
+Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after each write, in seconds.")]
 SchemaField = Annotated[
     dict[str, Any],
-    Meta(description="A JSON Schema (Draft 2020-12) of an object, at most 64 KiB; every value that is saved must fit."),
+    Meta(description="A JSON Schema (Draft 2020-12) of an object, at most 64 KiB; every saved value must fit it."),
 ]
 UpdateModeField = Annotated[
     UpdateMode,
-    Meta(description="An update becomes the new value (`replace`), or is merged into the old one (`merge`)."),
+    Meta(description="`replace`: an update becomes the new value; `merge`: it is merged into the old value."),
 ]
 SecretsField = Annotated[Secrets, Meta(description="Treatment of values that look like secrets: `warn` or `reject`.")]
-Search = Annotated[
-    str, Meta(max_length=255, description="Only those with this text in their name, slug or description.")
-]
+Search = Annotated[str, Meta(max_length=255, description="A text that the name, slug or description must contain.")]
 
 PROFILE = {
     "type": "object",
@@ -133,7 +127,7 @@ class DefinitionInfo(Response, frozen=True, kw_only=True):
 
 
 class DefinitionList(Response, frozen=True, kw_only=True):
-    """A page of definitions, and how many there are in all."""
+    """A page of definitions, and their total number."""
 
     definitions: list[DefinitionInfo]
     page: int
@@ -148,7 +142,7 @@ class DefinitionList(Response, frozen=True, kw_only=True):
 
 
 class CreateDefinition(Request, frozen=True, kw_only=True):
-    """A definition to make. Only its name is needed."""
+    """A definition to create. Only `name` is required."""
 
     name: Name
     schema: SchemaField | None = None
@@ -164,7 +158,7 @@ class CreateDefinition(Request, frozen=True, kw_only=True):
     "definitions.create", "POST /v1/memory_definitions", effect="write", role="admin", status=201, example=Example(NEW)
 )
 def create_definition(space: Space, request: CreateDefinition) -> DefinitionInfo:
-    """Make a memory definition. Its slug is made from its name and does not change."""
+    """Create a memory definition. By default its slug is derived from its name. The slug never changes."""
     item = add_definition(space, request)
     contract = build_definition_contract(item.id, item.settings)
     found = find_breaking(space, definition_tie(item.id), contract)
@@ -178,7 +172,7 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     new = normalize_definition(request)
     name = check_content(new.name, field="name")
     if not new.slug:
-        raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
+        raise Invalid(f"No slug can be derived from {name!r}: give `slug`. {SLUG_ADVICE}.", field="slug")
     slug = new.slug
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(f"{SLUG_ADVICE}: {slug[:100]!r}.", field="slug")
@@ -189,7 +183,7 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     item = DEFINITIONS.add(space, definition, name=name)
     for kind, key in ((BY_SLUG, slug), (BY_NAME, name)):
         documents.add(space.tx, kind, Document(key, key, 1, item.id, space.now, space.now))
-    if definition.scope == "global":  # existing records of that name follow the definition from now on
+    if definition.scope == "global":  # existing records of that name get this contract
         for (address_id,) in space.tx.rows("records_at_path", dialect="user", path=slug):
             space.tx.send("add_tie", tie=definition_tie(item.id), address_id=address_id)
     return item
@@ -197,7 +191,7 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
 
 @operation("definitions.define", "PUT /v1/memory_definitions", effect="write", role="admin", example=Example(NEW))
 def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
-    """Make a memory definition, unless it is there already with the same settings."""
+    """Create a memory definition, or return it if it exists with the same settings."""
     new = normalize_definition(request)
     found = None if new.slug is None else find_definition_by_slug(space, new.slug)
     if found is None:
@@ -205,8 +199,8 @@ def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
     differences = list_differences(found, new)
     if differences:
         raise Conflict(
-            f"There is a memory definition {new.slug!r} already with another {join_names(differences)}: "
-            "change that with `definitions.update`.",
+            f"The memory definition {new.slug!r} exists already with another {join_names(differences)}: "
+            "change it with `definitions.update`.",
             differences=differences,
         )
     return to_definition_info(found)
@@ -228,7 +222,7 @@ class ListDefinitions(Request, frozen=True, kw_only=True):
 
 @operation("definitions.list", "GET /v1/memory_definitions", example=Example({"search": "customer"}, GIVEN))
 def list_definitions(space: Space, request: ListDefinitions) -> DefinitionList:
-    """The memory definitions, page by page; `search` finds them by name, slug or description."""
+    """List memory definitions page by page. `search` looks in names, slugs and descriptions."""
     items = [item for item in DEFINITIONS.list(space) if _matches(item, request)]
     page, total = list_page(items, request)
     shown = [to_definition_info(item) for item in page]
@@ -243,13 +237,13 @@ class OfDefinition(Request, frozen=True, kw_only=True):
 
 @operation("definitions.get", "GET /v1/memory_definitions/{definition}", example=Example(OF, GIVEN))
 def get_definition(space: Space, request: OfDefinition) -> DefinitionInfo:
-    """A memory definition, by its id or its slug."""
+    """Return a memory definition, by its id or slug."""
     return to_definition_info(require_definition(space, request.definition))
 
 
 class UpdateDefinition(Request, frozen=True, kw_only=True):
-    """Changes of a definition. Fields that are omitted stay; null clears `ttl_seconds` and `description`. The slug and the scope
-    cannot change, since workflows and records depend on them."""
+    """Changes to a definition. Omitted fields keep their values; null clears `ttl_seconds` and `description`. The slug and the
+    scope cannot change, because workflows and records depend on them."""
 
     definition: DefinitionId
     name: Name | None = None
@@ -272,8 +266,8 @@ class UpdateDefinition(Request, frozen=True, kw_only=True):
     example=Example({**OF, "ttl_seconds": 3600}, GIVEN),
 )
 def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo:
-    """Change a memory definition. A schema that stored records do not fit is refused, and they are named, unless it is accepted
-    that they break."""
+    """Change a memory definition. If stored records do not fit a new schema, the change is rejected with a list of them, unless
+    `accept_breaking` is set."""
     item = require_definition(space, request.definition)
     DEFINITIONS.check_request(request, item)
     old, changes = item.settings, DEFINITIONS.changes(request)
@@ -294,7 +288,7 @@ def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo
 
 
 class CheckDefinition(Request, frozen=True, kw_only=True):
-    """A schema to try on what is stored."""
+    """A schema to check against the stored records."""
 
     definition: DefinitionId
     schema: SchemaField
@@ -307,7 +301,7 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
     example=Example({**OF, "schema": {**PROFILE, "required": ["preferred_name"]}}, GIVEN),
 )
 def check_definition(space: Space, request: CheckDefinition) -> Breaking:
-    """List the stored records that a new schema would break, without saving it."""
+    """List the stored records that would not fit a new schema, without saving the schema."""
     item = require_definition(space, request.definition)
     definition = structs.replace(item.settings, schema=normalize_schema(request.schema))
     contract = build_definition_contract(item.id, definition)
@@ -316,7 +310,7 @@ def check_definition(space: Space, request: CheckDefinition) -> Breaking:
 
 
 class DeletedDefinition(Response, frozen=True, kw_only=True):
-    """A deleted definition, how many records were deleted with it, and the job that erases their bytes."""
+    """A deleted definition, the number of records deleted with it, and the job that erases their bytes."""
 
     id: str
     slug: str
@@ -363,7 +357,7 @@ def is_name_taken(space: Space, name: str) -> bool:
 
 
 def normalize_definition(new: CreateDefinition) -> CreateDefinition:
-    """Return a request with the slug and the schema that would be stored."""
+    """Return a request with the slug and the schema in the form in which they are stored."""
     name = new.name.strip()
     slug = derive_slug(name) or None if new.slug is None else new.slug
     return structs.replace(new, name=name, slug=slug, schema=normalize_schema(new.schema or {"type": "object"}))
@@ -380,14 +374,14 @@ def definition_tie(definition_id: str) -> str:
 
 
 def build_definition_contract(definition_id: str, definition: Definition, *ties: str) -> Contract:
-    """Return what the records of a definition must fulfil."""
+    """Return the contract of a definition's records."""
     ties = (definition_tie(definition_id), *ties)
     return Contract(definition.schema, True, definition.lifetime_us, ties, secrets=definition.secrets)
 
 
 def build_lasting_contract(item: Item[Definition]) -> Contract:
-    """Return the contract of records that may have a lifetime of their own, which they keep. A record that was written before the
-    definition's lifetime changed, and has that former lifetime, has none of its own."""
+    """Return a contract under which records keep an individual lifetime. A record that was written before the definition's
+    lifetime changed, and has that former lifetime, does not have an individual one."""
     since, former = item.settings.lasting_from, item.settings.former_ttls
     return build_definition_contract(item.id, item.settings)._replace(
         lasting=0 if since is None else since + 1,
@@ -415,7 +409,7 @@ def to_definition_info(item: Item[Definition], warnings: Sequence[str] = ()) -> 
 
 def _check_free(space: Space, kind: str, key: str, field: str) -> None:
     if documents.find(space.tx, kind, key) is not None:
-        raise Conflict(f"There is a memory definition with the {field} {key!r} already.", field=field)
+        raise Conflict(f"There is already a memory definition with the {field} {key!r}.", field=field)
 
 
 def _matches(item: Item[Definition], request: ListDefinitions) -> bool:

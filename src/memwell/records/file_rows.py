@@ -1,7 +1,7 @@
 """The files of a session.
 
-An active file has an address of its own for its text. That address has the ties of the session, and takes the file along when the
-file is deleted: erasing is always the erasing of addresses.
+The text of an active file has its own address, with the ties of the session. Only addresses can be erased: to erase a file, its
+row is moved to the address of its text, and that address is erased.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_TOKENS = 800_000
 
 State = Literal["pending", "extracted", "empty", "kept", "failed"]
 STATES = (
-    "`pending`: its text is being read; `extracted`: it can be searched while the file is active; `empty`: it has none; "
-    "`kept`: such files are kept and not read; `failed`: it could not be read, and `reason` says why."
+    "`pending`: its text is being read; `extracted`: its text can be searched while the file is active; `empty`: it has no text; "
+    "`kept`: files of this type are stored but not read; `failed`: it could not be read, see `reason`."
 )
 
 
@@ -93,20 +93,20 @@ def find_file(space: Space, file_id: str, address_id: int) -> File | None:
 
 def find_same_file(files: Sequence[File], new: NewFile) -> File | None:
     """Return the file with the same name and the same bytes, if there is one."""
-    return next((one for one in files if (one.filename, one.digest) == (new.filename, new.digest)), None)
+    return next((file for file in files if (file.filename, file.digest) == (new.filename, new.digest)), None)
 
 
 def check_file_count(files: Sequence[File], most: int) -> None:
     if len(files) >= most:
-        raise Conflict(f"The session has {len(files)} files, and may have no more: delete one, or raise `max_files`.")
+        raise Conflict(f"The session has {len(files)} files, which is its limit: delete one, or raise `max_files`.")
 
 
 def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File, str | None]:
-    """Add a file to a session, unless it has the same one. Return it, and the job that reads its text."""
+    """Add a file to a session, unless it has the same file already. Return the file, and the job that reads its text."""
     files = list_session_files(space, owner.address_id)
-    there = find_same_file(files, new)
-    if there is not None:
-        return there, None
+    same = find_same_file(files, new)
+    if same is not None:
+        return same, None
     check_file_count(files, most)
     read, file_id = is_read(new.mimetype), new_id()
     file = File(
@@ -121,15 +121,15 @@ def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File,
         tokens=0,
         created_at=space.now,
     )
-    said = {"id": file.id, "address_id": file.address_id, "text_id": file.text_id, "seq": file.seq}
-    space.tx.send("add_file", **said, **new._asdict(), active=file.active, state=file.state, now=space.now)
+    ids = {"id": file.id, "address_id": file.address_id, "text_id": file.text_id, "seq": file.seq}
+    space.tx.send("add_file", **ids, **new._asdict(), active=file.active, state=file.state, now=space.now)
     if not read:
         return _complete(space, file), None
     return file, _enqueue_reading(space, owner, file)
 
 
 def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
-    """Activate a file, or one that could not be read. Return it, and the job that reads its text, if it is read."""
+    """Activate a file, or read it again if that failed. Return the file, and the job that reads its text, if any."""
     read = is_read(file.mimetype)
     if file.active and not (read and file.state in AGAIN):
         return file, None
@@ -140,7 +140,7 @@ def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | N
 
 
 def deactivate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
-    """Deactivate a file, and erase its text. Return it, and the job that erases the bytes of the text."""
+    """Deactivate a file and erase its text. Return the file, and the job that erases the bytes of the text."""
     if not file.active:
         return file, None
     collection_id, _ = space.collection(text_place(owner.app))
@@ -152,9 +152,9 @@ def deactivate_file(space: Space, owner: Owner, file: File) -> tuple[File, str |
 
 
 def delete_file(space: Space, file: File) -> str:
-    """Erase a file with its text. Return the job that erases their bytes."""
+    """Erase a file and its text. Return the job that erases their bytes."""
     job = bury_file(space.tx, file.id, space.now)
-    assert job is not None  # noqa: S101 -- it was just read
+    assert job is not None  # noqa: S101 -- the caller has just read the file
     return job
 
 
@@ -165,7 +165,7 @@ def update_file(space: Space, file: File) -> None:
 
 
 def _complete(space: Space, file: File) -> File:
-    """Return a file with its reason. One that is pending without a queued job has failed."""
+    """Return a file with its reason. A pending file without a queued job has failed."""
     if file.state == "kept" and not is_read(file.mimetype) and suffix_of(file.filename) in READ:
         return file._replace(reason=NOT_AS_NAMED)
     if file.state != "pending" or space.tx.row("file_is_awaited", address_id=file.text_id) is not None:
@@ -176,8 +176,8 @@ def _complete(space: Space, file: File) -> File:
 def _add_text_address(space: Space, owner: Owner, file_id: str) -> int:
     """Add an address for the text of a file, with the ties of the session."""
     collection_id, _ = space.collection(text_place(owner.app))
-    given = {"id": inner_id(), "collection_id": collection_id, "path": file_id, "count": 0}
-    row = space.tx.row("touch_address", **given, now=space.now, expires_at=None)
+    new = {"id": inner_id(), "collection_id": collection_id, "path": file_id, "count": 0}
+    row = space.tx.row("touch_address", **new, now=space.now, expires_at=None)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
     for tie in owner.ties:
         space.tx.send("add_tie", tie=tie, address_id=row[0])

@@ -1,8 +1,8 @@
 """Records: one JSON value at an address, with a version, a lifetime and a history.
 
-A value is replaced or merged into, and the result is checked before it is stored. History holds each change, and now and then a
-whole value, so that many small changes of a large value take little room. Lists first read the sizes of records and then only the
-values that they return.
+A write replaces the value or merges into it, and checks the result before it is stored. The history contains each change, and a
+whole value at intervals, so that many small changes of a large value take little space. Lists read the sizes of records first,
+and then only the values that fit into the response.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from ..storage.port import Row, encode_numbers
 Mode = Literal["merge", "replace"]
 Secrets = Literal["warn", "reject"]
 Check = Callable[[Any], None]
-"""Raises an error if a value must not be stored."""
+"""A function that raises an error if a value must not be stored."""
 
 MAX_VALUE = 1024 * 1024
 MAX_DEPTH = 64
 MAX_NAME = 1024
-"""Characters of the name of a field, which is in every message about what is below it."""
+"""Characters of the name of a field. Messages about a nested value repeat the names of all fields above it."""
 WHOLE_EVERY = 64
-"""Changes after which history holds the whole value."""
+"""Changes after which the history contains the whole value again."""
 SMALL = 8
-"""A change of a large value is stored alone if it is at least so many times smaller."""
+"""A change of a large value is stored instead of the value if it is at least this many times smaller."""
 LARGE = 64 * 1024
 KEPT_VERSIONS = 1024
-"""Versions of a record that are kept at least; there are never twice as many."""
+"""Smallest number of versions that are kept of a record. There are always fewer than twice as many."""
 NEWEST = 2**62
-"""A number after that of every version."""
+"""Greater than every version."""
 KIND = "record"
 decode = msgspec.json.Decoder().decode
 
@@ -83,27 +83,27 @@ class Edit(NamedTuple):
     data: Mapping[str, Any]
     mode: Mode = "merge"
     if_match: str | None = None
-    """The etag that the record must have, or one of several; `*`: it must exist; `none`: it must not."""
+    """The etag that the record must have, or a list of them; `*`: it must exist; `none`: it must not exist."""
     unset: Sequence[str] = ()
     """Paths of fields to remove."""
 
 
 class Contract(NamedTuple):
-    """The schema and the secrecy of a record, its lifetime, and what it is deleted with."""
+    """The rules for a record: its schema, its lifetime, its ties, and the treatment of secrets."""
 
     schema: Mapping[str, Any] | None = None
     strict: bool = False
     lifetime_us: int | None = None
-    """Lifetime from now on; None: forever. Reading does not renew it (C15)."""
+    """Lifetime after a write; None: forever. Reading does not renew it (C15)."""
     ties: tuple[str, ...] = ()
-    """It is deleted with these: a definition or store, a user, a session, a run."""
-    tied_anew: bool = False
-    """Replace its former ties."""
+    """The record is deleted together with any of these: a definition, a store, a user, a session, a run."""
+    replace_ties: bool = False
+    """Remove other ties that the record has."""
     secrets: Secrets | None = None
     lasting: int | None = None
-    """Keep the lifetime of the former version, up to `lifetime_us`, if that was written since this time ..."""
+    """Keep the lifetime of the former version, up to `lifetime_us`, if the version was written at or after this time ..."""
     former: tuple[int, ...] | None = None
-    """... or if its lifetime is none of these."""
+    """... or if its lifetime is not one of these."""
     history: bool = True
     """Keep former versions."""
 
@@ -122,21 +122,21 @@ IfMatch = Annotated[
     str,
     Meta(
         max_length=400,
-        description="The `etag` that the record must still have. `*`: it must exist; `none`: it must not.",
+        description="The `etag` that the record must still have. `*`: it must exist; `none`: it must not exist.",
     ),
 ]
 Unset = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=1000)]],
     Meta(max_length=100, description="Fields to remove, by their paths, such as `seat.row`: at most 100."),
 ]
-Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
-HistoryLimit = Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")]
+Description = Annotated[str, Meta(max_length=1000, description="The purpose, in at most 1,000 characters.")]
+HistoryLimit = Annotated[int, Meta(ge=1, le=100, description="The number of versions to return, from 1 to 100.")]
 MAX_TOGETHER = 50
-"""Records that one request writes."""
+"""Records that one request may write."""
 
 
 class RecordChange(Response, frozen=True, kw_only=True):
-    """A version of a record: the data that was written, how, when and by whom, and the resulting value."""
+    """A version of a record: the written data, the mode, time and author of the write, and the resulting value."""
 
     version: int
     mode: str
@@ -148,14 +148,14 @@ class RecordChange(Response, frozen=True, kw_only=True):
 
 
 class RecordHistory(Response, frozen=True, kw_only=True):
-    """Versions of a record, the newest first."""
+    """Versions of a record, newest first."""
 
     versions: list[RecordChange]
     next_cursor: str | None = None
 
 
 def describe_version(record: Record) -> dict[str, Any]:
-    """Return what every response says of a record."""
+    """Return the fields that every response has about a record."""
     return {
         "version": record.version,
         "etag": record.etag,
@@ -165,7 +165,7 @@ def describe_version(record: Record) -> dict[str, Any]:
 
 
 def list_history(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
-    """Return versions of a record with their data and their values, as far as these fit into a response."""
+    """Return versions of a record with their data and values, as many as fit into a response."""
     (before,) = from_cursor("versions", cursor, NEWEST)
     rows, more = list_versions(space, record, before, limit, MAX_BYTES // 2)
     values = rebuild_values(space, record, rows)
@@ -198,7 +198,7 @@ def find_record(space: Space, place: Place, path: str) -> Record | None:
 
 def find_record_with_definition(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
     """Return a record, with the id and the body of the definition that has its path as slug."""
-    row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
+    row = space.tx.row("find_record_with_definition", dialect=place.dialect, name=place.name, path=path, now=space.now)
     if row is None:
         return None
     return to_record(row), row[8], row[9]
@@ -212,8 +212,8 @@ def write_record(
     contract: Contract = NO_CONTRACT,
     check: Check = lambda value: None,
 ) -> Record:
-    """Replace a value or merge into it. If the check rejects the result, nothing changes (C3). The schema and the secrets of the
-    contract are the check's concern."""
+    """Replace a value or merge into it. If `check` rejects the result, nothing changes (C3). This function itself does not check
+    the schema and the secrets of the contract."""
     old = find_record(space, place, path) if edit.mode == "merge" else _find_head(space, place, path)
     match(None if old is None else old.etag, edit.if_match)
     check_json(edit.data, "value", MAX_DEPTH, longest=MAX_NAME)
@@ -228,14 +228,14 @@ def write_record(
     placed = {"collection_id": collection_id, "path": path}
     address_id, version = _place(space, placed, expires_at)
     if old is None and version > 1:
-        # What was there has expired: it goes with all that speaks of it, and this is another.
+        # The former record has expired. Erase it and everything derived from it, and write to a new address.
         bury(space.tx, [(address_id, collection_id, KIND)], space.now, spared=space.run)
         address_id, version = _place(space, placed, expires_at)
     created_at = space.now if old is None else old.created_at
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
     _tie(space, address_id, contract)
-    # History holds the whole value now and then, and if a large value changes much: many large changes take long to merge again.
+    # Store the whole value at intervals, and when a change is large, because merging many large changes is slow.
     whole = old is None or edit.mode == "replace" or bool(edit.unset) or not contract.history
     whole = whole or version % WHOLE_EVERY == 0 or (len(encoded) > LARGE and len(given) * SMALL > len(encoded))
     data, mode = (encoded, "replace") if whole else (given, "merge")
@@ -247,7 +247,7 @@ def write_record(
     if expires_at is not None:
         space.answer_until(expires_at)
         if old is not None and (old.expires_at is None or expires_at < old.expires_at):
-            # what was answered before may not outlive it
+            # responses stored for retries must not outlive the record
             space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
     space.touch(collection_id, address_id)
     queue.expire_at(space.tx, expires_at, space.now)
@@ -257,8 +257,8 @@ def write_record(
 def delete_record(
     space: Space, place: Place, path: str, if_match: str | None = None, *, spared: str | None = None
 ) -> str | None:
-    """Erase a record with its history. Return the job that erases its bytes, or None if there is no record. `spared`: the run
-    that deletes it, which is not emptied."""
+    """Erase a record with its history. Return the job that erases its bytes, or None if there is no record. `spared` is the run
+    that deletes the record: its own data stays."""
     old = _find_head(space, place, path)
     match(None if old is None else old.etag, if_match)
     if old is None:
@@ -276,20 +276,20 @@ def add_anchor(space: Space, place: Place) -> int:
 
 
 def list_versions(space: Space, record: Record, before: int, limit: int, room: int) -> tuple[list[VersionRow], bool]:
-    """Return versions of a record, the newest first, up to a number and a size; and True if there are more."""
-    asked = {"address_id": record.address_id, "before": before}
-    sizes = [row[0] for row in space.tx.rows("record_version_sizes", **asked, limit=limit + 1)]
+    """Return versions of a record, newest first, up to a number and a size; and True if there are more."""
+    page = {"address_id": record.address_id, "before": before}
+    sizes = [row[0] for row in space.tx.rows("record_version_sizes", **page, limit=limit + 1)]
     count = count_fitting(sizes[:limit], room)
-    return [VersionRow(*row) for row in space.tx.rows("record_versions", **asked, limit=count)], count < len(sizes)
+    return [VersionRow(*row) for row in space.tx.rows("record_versions", **page, limit=count)], count < len(sizes)
 
 
 def count_fitting(sizes: Sequence[int], room: int) -> int:
-    """Return how many things fit, in their order; at least one, if there is any."""
+    """Return how many of the first items fit into the room, but at least one unless there are none."""
     return sum(total <= room or number == 0 for number, total in enumerate(accumulate(sizes)))
 
 
 def rebuild_value(space: Space, record: Record, version: int) -> Any:
-    """Return the value of a version; None if history does not reach back so far."""
+    """Return the value of a version, or None if the history does not reach back so far."""
     rows = space.tx.rows("record_changes", address_id=record.address_id, version=version)
     if not rows or rows[-1][0] != version:
         return None
@@ -301,7 +301,7 @@ def rebuild_value(space: Space, record: Record, version: int) -> Any:
 
 
 def rebuild_values(space: Space, record: Record, changes: Sequence[VersionRow]) -> dict[int, Any]:
-    """Return the values of consecutive versions, given the newest first."""
+    """Return the values of consecutive versions, which are passed newest first."""
     found: dict[int, Any] = {}
     value = rebuild_value(space, record, changes[-1].version) if changes else None
     for change in reversed(changes):
@@ -313,13 +313,13 @@ def rebuild_values(space: Space, record: Record, changes: Sequence[VersionRow]) 
 
 
 def find_value_at(space: Space, record: Record, moment: int) -> Any:
-    """Return the value of a record at a time; None if it did not exist, or had expired."""
+    """Return the value of a record at a time, or None if it did not exist or had expired."""
     found = find_record_at(space, record, moment)
     return None if found is None else found.value
 
 
 def find_record_at(space: Space, record: Record, moment: int) -> Record | None:
-    """Return a record as it was at a time, if it existed."""
+    """Return a record as it was at a time, or None if it did not exist or had expired."""
     row = space.tx.row("record_version_at", address_id=record.address_id, moment=moment)
     if row is None or (row[1] is not None and row[1] <= moment):
         return None
@@ -339,7 +339,7 @@ def _find_head(space: Space, place: Place, path: str) -> Record | None:
 
 
 def _place(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
-    """Return the address of a record, and its next version."""
+    """Reserve the next version of a record. Return its address and the version."""
     row = space.tx.row("place_record", **placed, id=inner_id(), now=space.now, expires_at=expires_at)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
     return row[0], row[1]
@@ -355,7 +355,7 @@ def _compute_expiry(now: int, old: Record | None, contract: Contract) -> int | N
 
 
 def _tie(space: Space, address_id: int, contract: Contract) -> None:
-    if contract.tied_anew:
+    if contract.replace_ties:
         if {row[0] for row in space.tx.rows("ties_of", address_id=address_id)} == set(contract.ties):
             return
         space.tx.send("delete_ties", address_id=address_id)
@@ -373,40 +373,40 @@ def _encode(value: Any) -> str:
 # Values
 
 Tree: TypeAlias = dict[str, "Tree | None"]
-"""Names, and what is wanted inside of them; None: all of it."""
+"""Names of requested fields, with the requested fields inside; None: the whole value."""
 _NOTHING: Any = object()
 MAX_DOTS = 64
-"""Parts of the name of a field that is looked for by a path."""
+"""Parts of a path that may together be the name of one field."""
 MAX_PROJECTIONS = 100
 
 
 def merge(old: Any, new: Any) -> Any:
-    """Return a value merged into another: objects at every depth, while everything else, null included, is replaced (C1)."""
+    """Return a value merged into another. Objects are merged at every depth; other values, including null, are replaced (C1)."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {**old, **{name: merge(old[name], value) if name in old else value for name, value in new.items()}}
 
 
 def unset_fields(value: Any, paths: Sequence[str]) -> Any:
-    """Return a value without some of its fields, by their paths."""
+    """Return a value without the fields at some paths."""
     for path in paths:
         value = _unset(value, _steps(path, "unset"))
     return value
 
 
 def _steps(path: str, field: str) -> list[str]:
-    """Return the names of a path. Reject one that can lead to no field, which would otherwise go unnoticed."""
+    """Return the names in a path. Reject a path that cannot match any field, since it would be ignored silently."""
     steps = path.split(".")
     if not all(steps) or "[" in path or "]" in path:
         raise Invalid(
-            f"`{field}` takes paths of fields, such as `seat.row`: {path[:50]!r} is none. Items of lists have none.",
+            f"`{field}` takes paths of fields, such as `seat.row`, not {path[:50]!r}. Items of lists do not have paths.",
             field=field,
         )
     return steps
 
 
 def _unset(value: Any, path: list[str]) -> Any:
-    """Remove a field. A name may contain dots: the longest one that exists is meant."""
+    """Remove a field. Names may contain dots: the longest name that exists takes precedence."""
     if not isinstance(value, dict):
         return value
     for count in range(min(len(path), MAX_DOTS), 0, -1):
@@ -419,8 +419,8 @@ def _unset(value: Any, path: list[str]) -> Any:
 
 
 def project(value: Any, projections: Mapping[str, Any] | None) -> Any:
-    """Return the fields that are marked with 1, at their paths; all if there are none. Objects on the way to a missing field
-    stay, so that following its path is no error."""
+    """Return only the fields at the given paths, or all fields if there are no projections. Objects above a missing field are
+    kept, so that code can follow its path without an error."""
     if not projections:
         return value
     if len(projections) > MAX_PROJECTIONS:
@@ -428,13 +428,15 @@ def project(value: Any, projections: Mapping[str, Any] | None) -> Any:
     wanted: Tree = {}
     for path, mark in projections.items():
         if mark not in (1, True):
-            raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
+            raise Invalid(
+                f"`projections` needs the value 1 for each field: {path[:50]!r} has another value.", field="projections"
+            )
         tree = wanted
         *above, last = _steps(path, "projections")
         for name in above:
             inner = tree.setdefault(name, {})
             if inner is None:
-                break  # a field that is wanted as a whole stays so
+                break  # the whole field is requested already
             tree = inner
         else:
             tree[last] = None
@@ -443,7 +445,7 @@ def project(value: Any, projections: Mapping[str, Any] | None) -> Any:
 
 
 def _find_in_tree(tree: Tree | None, path: list[str]) -> Any:
-    """Return what is wanted of a field with dots in its name."""
+    """Return the requested parts of a field with dots in its name."""
     for name in path:
         if tree is None or name not in tree:
             return _NOTHING
@@ -452,7 +454,7 @@ def _find_in_tree(tree: Tree | None, path: list[str]) -> Any:
 
 
 def _prune(value: Any, wanted: Tree | None) -> Any:
-    """Return the wanted parts of a value. Lists are searched item by item."""
+    """Return the requested parts of a value. In a list, they are taken from each item."""
     if wanted is None:
         return value
     if isinstance(value, list):
@@ -466,13 +468,13 @@ def _prune(value: Any, wanted: Tree | None) -> Any:
     return {name: part for name, part in parts.items() if part is not _NOTHING}
 
 
-# Many records: those of a collection, and those that are tied to something (a user, a session, a definition, a store)
+# Many records: the records of a collection, and the records with a tie (to a user, a session, a definition or a store)
 
 
 PAGE = 1000
 """Addresses that one statement reads."""
 FEW = 16
-"""Addresses that the first statement reads, since the caller may need no more."""
+"""Addresses that the first statement reads, because the caller may not need more."""
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes of values in one response."""
 _BEHIND_NAMES = "\U0010ffff"
@@ -481,14 +483,14 @@ _BEHIND_NAMES = "\U0010ffff"
 def list_records_between(
     space: Space, place: Place, between: tuple[str, str], limit: int, tie: str | None = None
 ) -> tuple[list[Record], bool]:
-    """Return the records of a collection between two paths, if asked for only those with a tie, up to a number and `MAX_BYTES`;
-    and True if there are more."""
+    """Return the records of a collection between two paths, up to a number and `MAX_BYTES`; and True if there are more. With a
+    tie, return only records that have it."""
     page, more = _take_page(space, _iterate_sizes(space, place, between, limit, tie), limit)
     return [record for record, _ in page], more
 
 
 def list_named(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
-    """Return the same for records whose path is a mere name, after a name."""
+    """Return the records of a collection after a name, except those with a scope in their path; and True if there are more."""
     found = _iterate_sizes(space, place, (after, _BEHIND_NAMES), limit)
     page, more = _take_page(space, (row for row in found if "@" not in row[1]), limit)
     return [record for record, _ in page], more
@@ -506,7 +508,7 @@ def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Recor
 
 
 def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
-    """Yield only addresses and values of the records with a tie, which takes half the time."""
+    """Yield only the addresses and values of the records with a tie. This is twice as fast as `iterate_tied`."""
     for ids in _iterate_tied_ids(space, tie, 0):
         for address_id, value in sorted(space.tx.rows("values_of", addresses=encode_numbers(ids))):
             yield address_id, decode(value)
@@ -521,7 +523,7 @@ def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record
 
 
 def list_tied_addresses(space: Space, tie: str) -> list[Row]:
-    """Return the addresses (id, collection, kind) with a tie, expired ones included."""
+    """Return the addresses (id, collection, kind) with a tie, including expired ones."""
     found: list[Row] = []
     while rows := space.tx.rows("tied_addresses", tie=tie, after=found[-1][0] if found else 0, limit=PAGE):
         found += rows
@@ -529,13 +531,13 @@ def list_tied_addresses(space: Space, tie: str) -> list[Row]:
 
 
 def list_tied_addresses_below(space: Space, prefix: str) -> list[Row]:
-    """Return the addresses with any tie that begins with a prefix."""
+    """Return the addresses with a tie that begins with a prefix."""
     ties = space.tx.rows("ties_between", first=prefix, last=prefix[:-1] + chr(ord(prefix[-1]) + 1))
     return [row for (tie,) in ties for row in list_tied_addresses(space, tie)]
 
 
 def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[str | None, int]:
-    """Erase everything with one of some ties. Return the job that erases the bytes, and the number of records."""
+    """Erase everything that has one of the ties. Return the job that erases the bytes, and the number of records."""
     found = list({row[0]: row for tie in ties for row in list_tied_addresses(space, tie)}.values())
     if not found:
         return None, 0
@@ -561,7 +563,7 @@ def _iterate_sizes(
 
 
 def _iterate_tied_sizes(space: Space, tie: str, after: int) -> Iterator[list[Row]]:
-    """Yield the id and size of the records with a tie, in larger and larger pages."""
+    """Yield the id and size of the records with a tie, in pages of increasing size."""
     limit = FEW
     while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
         yield [row for row in rows if row[1] is not None]

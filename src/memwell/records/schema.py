@@ -1,7 +1,7 @@
 """JSON Schemas of records (Draft 2020-12): validation, strictness, and warnings about schemas.
 
-A schema comes from outside: its limits are in `schema_limits`, and patterns are matched in time linear in the text. Errors never
-repeat the content of a value.
+Schemas are untrusted: `schema_limits` bounds their size and cost, and patterns are matched in linear time. Errors never repeat
+the content of a value.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from .schema_tree import (
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
-NO_FORMAT = "the value has none of the formats that are named"
+NO_FORMAT = "the value does not have any of the formats in the schema"
 MAX_PROBLEMS = 20
 MAX_ERRORS = 20_000
 MAX_ERROR_TEXT = 20_000_000
-"""The validator builds all errors at once, each with its path and what it repeats of the schema. If they could be more or larger
-than this, only the first one is built."""
+"""Limits of the number and total size of errors. The validator builds all errors at once, each with its path and a part of the
+schema. Beyond the limits, only the first error is built."""
 
 
 ToProblem: TypeAlias = "Callable[[ValidationError], Problem | None]"
 
 
 class Schema:
-    """A compiled schema. `strict`: properties that it does not name are refused, unless it says itself that there may be others
-    (S3.9). `stored`: it was checked when it was saved."""
+    """A compiled schema. With `strict`, properties that it does not name are rejected, unless it allows others itself (S3.9).
+    With `stored`, its limits are not checked again."""
 
     def __init__(self, source: Mapping[str, Any], *, strict: bool, stored: bool = False) -> None:
         self.source: dict[str, Any] = dict(source)
@@ -66,7 +66,7 @@ class Schema:
         self._limits = Limits(self.source)
         self._validator = compile_schema(self.source)
         self.closed: dict[str, Any] = self.source
-        """The schema as others see it: a strict one, if that is possible, admits nothing that it does not name."""
+        """The schema to publish. If it is strict and can be closed, it rejects unnamed properties by itself."""
         self._unknown_names: UnknownNames | None = None
         if strict and all(_is_closable(one, self.source) for one in self._limits.used_schemas):
             self.closed = map_schema(self.source, _close)
@@ -81,11 +81,11 @@ class Schema:
         self._has_defaults = any("default" in one for one in schemas)
 
     def effort(self, value: Any) -> Effort:
-        """Return what it takes to check a value. Reject one that would take too long."""
+        """Return the effort of checking a value. Raise TooLarge if it is too much."""
         return self._limits.measure(value)
 
     def problems(self, value: Any, effort: Effort | None = None) -> list[Problem]:
-        """Return why a value does not fit; an empty list if it does."""
+        """Return the reasons why a value does not fit; an empty list if it fits."""
         effort = effort or self.effort(value)
         found: list[Problem] = []
         if not self._validator.is_valid(value):
@@ -95,7 +95,7 @@ class Schema:
         return list(dict.fromkeys(found))[:MAX_PROBLEMS]
 
     def warnings(self, value: Any, effort: Effort | None = None) -> list[Problem]:
-        """Return texts that do not have the `format` of the schema, which is accepted (C34)."""
+        """Return the texts that do not have the `format` in the schema. They are accepted (C34)."""
         if not self._has_formats:
             return []
         if self._format_validator is None:
@@ -112,7 +112,7 @@ class Schema:
         return self._list_problems(self._format_validator, value, effort or self.effort(value), to_warning)
 
     def fill_defaults(self, value: Any) -> Any:
-        """Return a value with the defaults of the properties that it lacks (C23)."""
+        """Return a value with the defaults of missing properties (C23)."""
         if not self._has_defaults:
             return value
         mergeable = self._mergeable
@@ -121,7 +121,7 @@ class Schema:
         return _Filling(mergeable).fill(mergeable.whole, value)
 
     def relax(self) -> dict[str, Any]:
-        """Return the schema of a value that is merged into another one, where nothing is required (C31)."""
+        """Return a schema for values that are merged into another one: nothing is required (C31)."""
         return _Relaxation(self.closed).relax()
 
     def _to_problem(self, error: ValidationError) -> Problem:
@@ -144,9 +144,10 @@ class Schema:
 
 # Strictness (S3.9)
 #
-# Where each value is described in one place, that place is closed by `additionalProperties`. Where several subschemas describe
-# the same value, none of them knows all of its properties: closing one would refuse what another names, and closing a condition
-# or an alternative would change its meaning. Such a schema stays as it is, and `UnknownNames` checks the names.
+# If each value is described by one subschema, that subschema is closed with `additionalProperties`. If several subschemas
+# describe the same value, none of them names all of its properties: closing one would reject properties that another one names,
+# and closing a condition or an alternative would change its meaning. Such a schema is left unchanged, and `UnknownNames` checks
+# the names.
 
 _OPENING = ("additionalProperties", "unevaluatedProperties")
 _NAMING = ("properties", "patternProperties")
@@ -167,7 +168,7 @@ def _close(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_closable(one: dict[str, Any], root: dict[str, Any]) -> bool:
-    """Return True if nothing else describes the properties of the value that a schema is about."""
+    """Return True if no other subschema describes the properties of the same value."""
     beside = [each for name in _BESIDE for each in (one.get(name), *get_list(one, name), *get_map(one, name).values())]
     for part in (part for each in beside if isinstance(each, dict) for _, part in walk_schemas(each)):
         if any(name in part for name in (*_NAMING, *_OPENING, "$ref")):
@@ -182,7 +183,7 @@ def _is_closable(one: dict[str, Any], root: dict[str, Any]) -> bool:
     others = [name for name in ("$ref", *_ALTERNATIVES) if name in one]
     if any(name in one for name in (*_NAMING, *_OPENING)):
         return not others
-    # If two alternatives have properties, closing one of them changes which of them fits.
+    # With two alternatives that have properties, closing one would change which of them fits.
     composite = [sum(_may_be_composite(each, root) for each in get_list(one, name)) for name in _ALTERNATIVES]
     return len(others) <= 1 and max(composite) <= 1
 
@@ -190,7 +191,7 @@ def _is_closable(one: dict[str, Any], root: dict[str, Any]) -> bool:
 def _may_be_composite(one: Any, root: dict[str, Any]) -> bool:
     """Return True if a schema may admit objects or lists."""
     while isinstance(one, dict) and isinstance(one.get("$ref"), str) and "type" not in one:
-        one = resolve_reference(root, one["$ref"])  # it ends: `check_schema` refuses endless references
+        one = resolve_reference(root, one["$ref"])  # terminates, because `check_schema` rejects endless references
     if not isinstance(one, dict):
         return one is not False
     types = one.get("type", "object")
@@ -198,7 +199,7 @@ def _may_be_composite(one: Any, root: dict[str, Any]) -> bool:
 
 
 class _Part(NamedTuple):
-    """An object or a list in a value, and the subschemas that apply to it: all, and those that are no mere conditions."""
+    """An object or a list in a value, and the subschemas that apply to it: all of them, and all but conditions."""
 
     at: At | None
     value: Any
@@ -266,12 +267,12 @@ def _list_known_names(group: Group) -> frozenset[str]:
 
 
 def _is_closed(group: Group) -> bool:
-    """Return True if properties are named, and nothing says what others may be."""
+    """Return True if the group names properties and does not allow others."""
     is_open = any(one[name] is not False for one in group for name in _OPENING if name in one)
     return not is_open and any(name in one for one in group for name in _NAMING)
 
 
-# Warnings about schemas that are valid but hardly meant
+# Warnings about schemas that are valid but probably a mistake
 
 MAX_DOUBTS = 5
 
@@ -289,11 +290,11 @@ _DESCRIBING = (
 )
 # fmt: on
 _CUSTOM = ("$", "x-", "x_")
-"""Prefixes of keywords that are about the schema itself, or somebody's own."""
+"""Prefixes of keywords that describe the schema itself, and of custom keywords."""
 
 
 def list_doubts(source: dict[str, Any], *, strict: bool) -> list[str]:
-    """Return warnings about a schema: unknown keywords, and no named properties where unknown ones are refused."""
+    """Return warnings about a schema: unknown keywords, and a strict schema that does not name any properties."""
     found = []
     words = ((path, word) for path, one in walk_schemas(source) for word in one)
     unknown = ((path, word) for path, word in words if word not in _KEYWORDS and not word.startswith(_CUSTOM))
@@ -303,27 +304,27 @@ def list_doubts(source: dict[str, Any], *, strict: bool) -> list[str]:
         where = f"`schema{path[:MAX_SHOWN]}`"
         found.append(f"{where} has `{word[:MAX_SHOWN]}`, an unknown keyword that has no effect{advice}")
     if strict and not any(word in source for word in _DESCRIBING):
-        found.append("The schema names no `properties`, so that every property is accepted.")
+        found.append("The schema does not name any `properties`, so every property is accepted.")
     return found
 
 
 # Defaults (C23)
 
 MAX_FILLED = 1024 * 1024
-"""Bytes of JSON that are filled in; what would come after that stays missing."""
+"""Bytes of JSON that defaults may add to a value. Further defaults are omitted."""
 FILLING = 16
-"""Cost of one default beside its bytes. Looking if one is missing costs one."""
+"""Cost of a default besides its bytes. Checking whether a property is missing costs 1."""
 # fmt: off
 _SELF_CONTAINED = (
     "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maximum", "minItems", "minLength",
     "minimum", "multipleOf", "pattern", "type",
 )
 # fmt: on
-"""Keywords whose meaning depends on no other ones."""
+"""Keywords that do not depend on other keywords."""
 
 
 def check_defaults(source: dict[str, Any]) -> None:
-    """Reject defaults that do not fit their own subschema: a value with them could be read, but not written back."""
+    """Reject defaults that do not fit their own subschema, because a value with them could be read but not written back."""
     for path, one in walk_schemas(source):
         own = {word: one[word] for word in _SELF_CONTAINED if word in one}
         if "default" in one and own and not compile_schema(own).is_valid(one["default"]):
@@ -339,13 +340,13 @@ class Default(NamedTuple):
 
 
 class _Mergeable(Applicable):
-    """The subschemas that apply to each part of a value for certain, and their defaults."""
+    """The subschemas that always apply to each part of a value, and their defaults."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         super().__init__(root, ("allOf", "$ref"))
 
     def list_defaults(self, group: Group) -> dict[str, Default]:
-        """Return the defaults of the properties that are named."""
+        """Return the defaults of the properties that a group names."""
         named: dict[str, list[Any]] = {}
         for one in group:
             for name, each in get_map(one, "properties").items():
@@ -355,8 +356,8 @@ class _Mergeable(Applicable):
 
 
 class _Filling:
-    """Fills in the defaults of one value, within the limits: in objects, in those inside of them, in lists, and behind
-    references; not in conditions and alternatives."""
+    """Fills in the defaults of one value, within limits: in objects at every depth, in lists, and through references, but not
+    from conditions and alternatives."""
 
     def __init__(self, applicable: _Mergeable) -> None:
         self._applicable = applicable
@@ -387,7 +388,7 @@ class _Filling:
             found[name] = self._complete(default.group, deepcopy(default.value))
 
     def _complete(self, group: Group, value: Any) -> Any:
-        """Fill in what a default lacks itself, but not behind references, which might lead back."""
+        """Fill in the defaults inside a default. References are not followed, because they might be endless."""
         if isinstance(value, dict):
             for one in group:
                 for name, each in get_map(one, "properties").items():
@@ -409,14 +410,14 @@ def _find_default(group: Group) -> Default | None:
 
 _REQUIRING = ("required", "dependentRequired", "minProperties")
 _CONDITIONAL = ("if", "then", "else", "not", "dependentSchemas", "dependencies", "unevaluatedProperties")
-"""Keywords that depend on more than is given."""
+"""Keywords that depend on other parts of the value, which may be missing."""
 _DEFS = "#/$defs/"
 
 
 class _Relaxation:
-    """Makes a schema that accepts every part of a value that fits. Nothing is required of objects that are merged, and nothing is
-    asked that the rest of the value may answer; objects in lists are replaced as a whole, and stay as they are. A referenced
-    schema gets a second, relaxed form, since others may need the first."""
+    """Builds a schema that accepts every part of a valid value. For objects that are merged, it drops required properties and
+    conditions on the rest of the value. Lists are replaced as a whole, so the schemas of their items are unchanged. A referenced
+    schema gets a second, relaxed form, because others may need the original."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -454,13 +455,13 @@ class _Relaxation:
             changed["$ref"] = self._rename(found["$ref"], whole=False)
         rest = {name: each for name, each in found.items() if name not in changed}
         found = {**map_schema(rest, self._keep), **changed}
-        if "oneOf" in found:  # several alternatives may fit if nothing is required
+        if "oneOf" in found:  # without requirements, several alternatives may fit
             either = {"anyOf": found.pop("oneOf")}
             found |= either if "anyOf" not in found else {"allOf": [*get_list(found, "allOf"), either]}
         return found
 
     def _keep(self, one: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema that is not relaxed: only its reference may lead elsewhere now."""
+        """Return a schema that is not relaxed. Only its reference may be renamed."""
         reference = one.get("$ref")
         if not isinstance(reference, str) or reference.startswith(_DEFS):
             return one
@@ -476,7 +477,7 @@ class _Relaxation:
 
 
 def _requires_whole_object(keyword: str, value: Any) -> bool:
-    """Return True for `const` and `enum` with objects, of which only a part may be given."""
+    """Return True for `const` and `enum` with objects, which a part of an object cannot equal."""
     return (keyword == "const" and isinstance(value, dict)) or (
         keyword == "enum" and isinstance(value, list) and any(isinstance(one, dict) for one in value)
     )

@@ -1,8 +1,8 @@
-"""Limits of schemas, checked before a schema is compiled, and of the work that a value makes under a schema.
+"""Limits of schemas, checked before they are compiled, and of the work to check a value.
 
-A schema has a size, a depth, and a number of subschemas with every reference counted where it stands. It may describe itself, as
-a tree does, but each part of a value in one way only: otherwise the work would double with each level of a value. Patterns have a
-length, and a size with their repetitions written out.
+The limits of a schema are its size, its depth, and its number of subschemas with all references expanded. A schema may refer to
+itself, as that of a tree does, but only once for each part of a value: otherwise the work would double with each level of the
+value. Patterns are limited in length, and in size with their repetitions expanded.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from .schema_tree import ROOT, get_list, get_map, resolve_reference, walk_schema
 
 MAX_SCHEMA = 64 * 1024
 MAX_DEPTH = 64
-"""Levels of JSON; an object in an object takes two."""
+"""Levels of JSON. A property with an object takes two: `properties`, and the property."""
 MAX_SUBSCHEMAS = 5000
 MAX_CHAIN = 64
-"""Subschemas that apply to the same value through one another: the validator recurses for each of them."""
+"""Subschemas in a chain that apply to the same value. The validator recurses for each of them."""
 UNEVALUATED = 4
-"""`unevaluatedProperties` and `unevaluatedItems` make the validator repeat what is below them, so that counts several times."""
+"""Factor for the cost of a schema with `unevaluatedProperties` or `unevaluatedItems`, which the validator checks repeatedly."""
 MAX_PATTERN = 512
 MAX_PATTERNS = 50_000
-"""Size of all patterns together; it decides how long they take to compile."""
+"""Total size of all patterns, which determines the time to compile them."""
 MAX_WORK = 5_000_000
 """Subschemas times the parts of a value."""
 MAX_MATCHED = 200_000_000
-"""Characters of a value times the size of the patterns that may read them all, at about seven nanoseconds each."""
+"""Characters of a value times the size of the patterns, at about seven nanoseconds each."""
 MAX_BIG_INTEGERS = 100
-"""The validator compares every two integers of more than 64 bits where items must be unique."""
+"""Integers beyond 64 bits in a value whose items must be unique. The validator compares every pair of them."""
 BIG = 1 << 63
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _FORBIDDEN = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
 _REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "dependencies", "not")
-"""Keywords that an error of the validator repeats with their values."""
+"""Keywords whose values the validator repeats in its errors."""
 
 _ANY_PROPERTY, _ANY_ITEM, _NAME = ".*", "[*]", "name"
 _SAME_VALUE = ("not", "if", "then", "else")
@@ -67,7 +67,7 @@ def check_schema(source: dict[str, Any]) -> None:
         raise TooLarge(f"`schema` is larger than {MAX_SCHEMA // 1024} KiB.", field="schema")
     if str(source.get("$schema", _DRAFT)).rstrip(ROOT) != _DRAFT:
         raise Invalid(
-            "`schema` is read as JSON Schema Draft 2020-12: omit `$schema`, or set it to that.", field="schema"
+            "`schema` must be JSON Schema Draft 2020-12: omit `$schema`, or set it to that draft.", field="schema"
         )
     schemas = list(walk_schemas(source))
     known = {id(one) for _, one in schemas}
@@ -75,20 +75,22 @@ def check_schema(source: dict[str, Any]) -> None:
         where = f"`schema{path[:200]}`"
         for name in _FORBIDDEN:
             if name in one:
-                raise Invalid(f"{where} has `{name}`, which cannot be used here.", field="schema")
+                raise Invalid(f"{where} has `{name}`, which is not supported.", field="schema")
         if any(len(pattern) > MAX_PATTERN for pattern in _patterns(one)):
             raise Invalid(f"{where} has a pattern of more than {MAX_PATTERN} characters.", field="schema")
         reference = one.get("$ref", ROOT)
         if not isinstance(reference, str) or not (reference == ROOT or reference.startswith("#/")):
             raise Invalid(
-                f"{where} refers to {str(reference)[:100]!r}: only paths such as `#/$defs/address` can be referred to.",
+                f"{where} refers to {str(reference)[:100]!r}: a reference must be a path such as `#/$defs/address`.",
                 field="schema",
             )
         target = resolve_reference(source, reference)
         if not isinstance(target, bool) and id(target) not in known:
             raise Invalid(f"{where} refers to {reference[:100]!r}, where there is no schema.", field="schema")
     if sum(measure_pattern(pattern) for _, one in schemas for pattern in _patterns(one)) > MAX_PATTERNS:
-        raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
+        raise Invalid(
+            "The patterns of `schema` are too large together: shorten them, or use smaller repetitions.", field="schema"
+        )
     _check_structure(_build_graph(source))
 
 
@@ -96,7 +98,7 @@ def check_schema(source: dict[str, Any]) -> None:
 
 
 class _Node(NamedTuple):
-    """A schema, and its subschemas: each with the part of a value that it applies to (None: the same value) and its identity."""
+    """A schema and its subschemas, each as the part of the value that it applies to (None: the same value) and its `id`."""
 
     schema: dict[str, Any]
     edges: list[tuple[str | None, int]]
@@ -105,11 +107,11 @@ class _Node(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of checking one part of a value, with every reference counted where it stands."""
+    """The cost of checking one part of a value, with all references expanded."""
 
     subschemas: int
     work: int
-    """The same with enums and divisions."""
+    """Subschemas, weighted by their enums and divisions."""
     patterns: int
     errors: int
     """Errors that one part of a value can have."""
@@ -133,7 +135,7 @@ def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
 
 
 def _list_parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the subschemas that a schema uses. Definitions that nothing refers to are not used."""
+    """Yield the subschemas that a schema uses. Definitions without a reference to them are left out."""
     yield from ((None, one.get(name)) for name in _SAME_VALUE)
     yield from ((step, one.get(name)) for name, step in _INNER.items())
     yield from ((None, each) for name in _SAME_VALUE_LISTS for each in get_list(one, name))
@@ -146,7 +148,7 @@ def _list_parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str
 
 
 def _sort(children: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return the nodes, each after its children. Nodes of a cycle, and those that lead to one, are left out."""
+    """Return the nodes, each after its children. Nodes in a cycle, and nodes that lead to one, are left out."""
     sorter = TopologicalSorter(children)
     with suppress(CycleError):
         sorter.prepare()
@@ -158,7 +160,7 @@ def _sort(children: Mapping[int, Iterable[int]]) -> list[int]:
 
 
 def _find_recursion(graph: Mapping[int, _Node]) -> set[int]:
-    """Return the schemas that describe themselves, and those that stand between two of these."""
+    """Return the schemas in a cycle of references, and the schemas on a path between two cycles."""
     leading = graph.keys() - set(_sort({node: [target for _, target in one.edges] for node, one in graph.items()}))
     parents: dict[int, list[int]] = {node: [] for node in leading}
     for node in leading:
@@ -175,11 +177,11 @@ def _check_structure(graph: Mapping[int, _Node]) -> None:
     steps: dict[int, Counter[str]] = {}
     order = _sort(same_value)
     if len(order) < len(graph):
-        raise Invalid("`schema` refers to itself without an end.", field="schema")
+        raise Invalid("`schema` refers to itself endlessly for the same value.", field="schema")
     for node in order:
         chains[node] = 1 + max((chains[target] for target in same_value[node]), default=0)
         if chains[node] > MAX_CHAIN:
-            reason = f"describes a value by more than {MAX_CHAIN} parts that refer to one another: make it simpler"
+            reason = f"has a chain of more than {MAX_CHAIN} subschemas for the same value: make it simpler"
             raise Invalid(f"`schema` {reason}.", field="schema")
         if node not in recursive:
             continue
@@ -213,7 +215,7 @@ def _is_unevaluated(one: Mapping[str, Any]) -> bool:
 
 
 def _add_costs(graph: Mapping[int, _Node], recursive: set[int]) -> Cost:
-    """Return the cost of the root, which is the first node. Recursive schemas count once, as one node (0)."""
+    """Return the cost of the root, which is the first node. All recursive schemas count once, as a single node 0."""
     own: dict[int, Cost] = {}
     children: dict[int, list[int]] = {}
     repeated: set[int] = set()
@@ -238,7 +240,7 @@ def _own_cost(node: _Node) -> Cost:
     lists += [each for word in ("dependentRequired", "dependencies") for each in get_map(one, word).values()]
     errors = 1 + sum(len(names) for names in lists if isinstance(names, list)) + node.booleans
     members = Measure.of(get_list(one, "enum")).parts + Measure.of(one.get("const")).parts
-    # Dividing by a fraction takes a microsecond, by a very small one fifteen.
+    # Dividing by a fraction takes one microsecond; by a very small fraction, fifteen.
     divisor = one.get("multipleOf")
     division = 0 if not isinstance(divisor, float) else 50 if abs(divisor) > 1e-9 else 150
     patterns = sum(_matching_size(pattern) for pattern in _patterns(one))
@@ -257,7 +259,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]|\\[uUx]")
 _ENDLESS = re.compile(r"[*+|]|\{\d+,\}|\(\?(?!:)")
 _MAX_PARTS = 1_000_000
 _SMALL = 12
-"""Parts of a pattern that always becomes a small automaton."""
+"""Largest size of a pattern that always compiles to a small automaton."""
 
 
 def _patterns(one: Mapping[str, Any]) -> list[str]:
@@ -267,8 +269,8 @@ def _patterns(one: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def measure_pattern(pattern: str) -> int:
-    """Return the size of a pattern for compiling. A Unicode class counts as hundreds of letters, and so does a class beyond ASCII
-    where case is ignored; `\\w` and the like are replaced in the whole pattern one by one."""
+    """Return the size of a pattern when it is compiled. A Unicode class counts as hundreds of letters, and so does a class beyond
+    ASCII where case is ignored. Classes such as `\\w` count extra, because each one is replaced in the whole pattern."""
     size = _count_parts(pattern, 250) + 10 * len(_CHARACTER_KIND.findall(pattern))
     if _IGNORES_CASE.search(pattern):
         size += 600 * sum(bool(_BEYOND_ASCII.search(one)) for one in _CLASS.findall(pattern))
@@ -277,7 +279,7 @@ def measure_pattern(pattern: str) -> int:
 
 @lru_cache(maxsize=8192)
 def _matching_size(pattern: str) -> int:
-    """Return the size of a pattern for matching. One that begins with `^` and has an end stops reading early."""
+    """Return the size of a pattern when it is matched: 0 if it begins with `^` and has a bounded length."""
     if pattern.startswith("^") and not _ENDLESS.search(pattern):
         return 0
     size = _count_parts(pattern, 4)
@@ -285,7 +287,7 @@ def _matching_size(pattern: str) -> int:
 
 
 def _count_parts(pattern: str, unicode_class: int) -> int:
-    """Return the number of characters and classes that a pattern consists of once its counted repetitions are written out."""
+    """Return the number of characters and classes in a pattern, with counted repetitions expanded."""
     groups: list[list[int]] = [[]]
     at = 0
     while at < len(pattern):
@@ -312,7 +314,7 @@ def _count_parts(pattern: str, unicode_class: int) -> int:
 
 
 class Measure(NamedTuple):
-    """The number of parts of a value, itself included, of characters, and of integers beyond 64 bits."""
+    """The size of a value: its parts, including itself, its characters, and its integers beyond 64 bits."""
 
     parts: int
     characters: int
@@ -337,7 +339,7 @@ class Measure(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """The effort of checking a value: how many errors it can have, and its share of the work that one value may make."""
+    """The effort of checking a value: the largest number of errors, and the share of the limit of one value."""
 
     errors: int
     share: float
@@ -349,7 +351,7 @@ class Limits:
     def __init__(self, source: dict[str, Any]) -> None:
         graph = _build_graph(source)
         self.used_schemas = [node.schema for node in graph.values()]
-        """The schema, its subschemas and all that it refers to, without definitions that nothing refers to."""
+        """The schema, its subschemas, and the definitions that it refers to."""
         self._cost = _add_costs(graph, _find_recursion(graph))
         schemas = [one for _, one in walk_schemas(source)]
         self._compares_items = any("uniqueItems" in one for one in schemas)
@@ -358,14 +360,14 @@ class Limits:
         """Characters of the schema that one error may repeat."""
 
     def measure(self, value: Any) -> Effort:
-        """Return the effort of checking a value. Reject a value that would take too long."""
+        """Return the effort of checking a value. Raise TooLarge if it is too much."""
         parts, characters, big_integers = Measure.of(value)
         if self._compares_items and big_integers > MAX_BIG_INTEGERS:
             reason = "its schema requires unique items, which takes long to check: give them as text"
             raise TooLarge(f"The value has more than {MAX_BIG_INTEGERS} integers of over 63 bits, and {reason}.")
         if self._cost.work * parts > MAX_WORK:
             raise TooLarge(
-                "The value has too many parts to be checked against so large a schema: make one of them smaller."
+                "The value has too many parts to be checked against such a large schema: make one of them smaller."
             )
         matched = self._cost.patterns * characters
         if matched > MAX_MATCHED:

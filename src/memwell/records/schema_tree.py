@@ -1,5 +1,5 @@
-"""The structure of a JSON Schema: its subschemas, what a reference leads to, and which subschemas apply to a part of a value; the
-validator that it is compiled to; and the paths of problems in values."""
+"""The structure of JSON Schemas: their subschemas and references, and the subschemas that apply to each part of a value. Also the
+compiled validator, and the paths of problems in values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SINGLE = (
 # fmt: on
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 MAPS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
-"""Keywords with a subschema, a list of them, or subschemas by name."""
+"""Keywords with one subschema, with a list of subschemas, and with subschemas by name."""
 ROOT = "#"
 MAX_INDEX_DIGITS = 6
 MAX_MEMO = 1000
 MAX_TEXT = 200
 """Characters of a path or a reason in a message."""
 MAYBE_SECRET = 16
-"""Length of a name that may be a secret."""
+"""Shortest name that may be a secret."""
 MAX_NAMES = 10
 MAX_SHOWN = 100
 PATTERN_BYTES = 1024 * 1024
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     """A place where a value does not fit, and the reason."""
 
     path: str
-    """Dotted, with indexes: `orders[0].id`; empty for the whole."""
+    """Dotted, with indexes: `orders[0].id`; empty for the whole value."""
     reason: str
 
 
@@ -88,7 +88,7 @@ def map_schema(one: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 
 def resolve_reference(root: Any, reference: str) -> Any:
-    """Return what a reference inside a schema leads to; None if it leads nowhere."""
+    """Return the target of a reference inside a schema, or None if it does not exist."""
     for name in split_reference(reference):
         if isinstance(root, list):
             is_index = name.isascii() and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS
@@ -105,8 +105,8 @@ def split_reference(reference: str) -> list[str]:
 
 
 class Applicable:
-    """Finds the subschemas that apply to each part of a value, by the keywords that are followed. Results are remembered, and
-    equal groups are the same object, so that their identity can be a key."""
+    """Finds the subschemas that apply to each part of a value, through the given keywords. Results are cached. Equal groups are
+    the same object, so that their `id` can be a key."""
 
     def __init__(self, root: dict[str, Any], keywords: Sequence[str], *, contains: bool = False) -> None:
         self._root = root
@@ -120,18 +120,18 @@ class Applicable:
 
     @property
     def is_full(self) -> bool:
-        """True if it remembers so much, because of names of properties in values, that a new one should replace it."""
+        """True if the cache is so large, because of property names in values, that a new object should replace this one."""
         return len(self._inner) > MAX_MEMO
 
     def ask(self, group: Group, question: Callable[[Group], T]) -> T:
-        """Return what a function says of a group, and remember it."""
+        """Return the result of a function for a group, cached."""
         key = id(group), question
         if key not in self._answers:
             self._answers[key] = question(group)
         return self._answers[key]  # type: ignore[no-any-return]
 
     def expand(self, schemas: Iterable[Any]) -> Group:
-        """Return schemas together with all that apply to the same value through them."""
+        """Return schemas together with all subschemas of them that apply to the same value."""
         found: dict[int, dict[str, Any]] = {}
         waiting = list(schemas)
         for one in waiting:
@@ -158,7 +158,7 @@ class Applicable:
         return tuple(pattern for pattern in patterns if self._matchers[pattern].is_valid(name))
 
     def of_property(self, group: Group, name: str, matches: tuple[str, ...], others: tuple[str, ...]) -> Group:
-        """Return what applies to a property: what its name and the patterns that match it say, or else the keywords `others`."""
+        """Return the subschemas of a property: by its name and the patterns that match it, or else by the keywords `others`."""
         key = id(group), name if name in self.ask(group, list_names) else None, matches, others
         if key not in self._inner:
             found: list[Any] = []
@@ -171,7 +171,7 @@ class Applicable:
         return self._inner[key]
 
     def of_item(self, group: Group, index: int, *others: str) -> Group:
-        """Return what applies to an item of a list: `prefixItems`, or else the first of the keywords `others`."""
+        """Return the subschemas of an item of a list: by `prefixItems`, or else by the first of the keywords `others`."""
         index = min(index, max((len(get_list(one, "prefixItems")) for one in group), default=0))
         key = id(group), index, others
         if key not in self._inner:
@@ -200,8 +200,8 @@ _SAFE_IN_REFERENCE = "~!$&'()*+,;=:@-._"
 
 
 def compile_schema(source: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:
-    """Return a validator for a schema whose limits were checked."""
-    import jsonschema_rs  # lazy: it takes a while to load
+    """Return a validator for a schema. The caller has checked the limits of the schema."""
+    import jsonschema_rs  # lazy, because it is slow to load
 
     try:
         return jsonschema_rs.Draft202012Validator(
@@ -215,16 +215,18 @@ def compile_schema(source: dict[str, Any], *, formats: bool = False) -> Draft202
         path, reason = to_problem(error)
         places = [part for part in error.instance_path if isinstance(part, str)]
         if error.kind.name == "format" and any(place in ("pattern", "patternProperties") for place in places[-2:]):
-            reason = "it is no regular expression, is too large once compiled, or looks ahead or back, which is not supported"
+            reason = (
+                "it is not a regular expression, is too large once compiled, or uses lookaround, which is not supported"
+            )
         elif places[-1:] == ["type"]:
-            reason = f"the types are {_TYPES}"
+            reason = f"a type must be one of {_TYPES}"
         raise Invalid(f"`{path or 'schema'}` of the schema cannot be used: {reason}.", field="schema") from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
         raise Invalid(f"The schema cannot be used: {str(error)[:MAX_TEXT]}.", field="schema") from None
 
 
 def _spell_reference(one: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema whose reference is encoded as the validator reads it, so that it leads to what was checked."""
+    """Return a schema with its reference encoded for the validator, so that the target is the one that was checked."""
     reference = one.get("$ref")
     if not isinstance(reference, str):
         return one
@@ -234,14 +236,14 @@ def _spell_reference(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem:
-    """Return the path and the reason of an error. `names` are those that the schema names itself, which are no secrets."""
+    """Return the path and the reason of an error. `names` are the names in the schema, which are not secret."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{show_name(part, names)}" for part in error.instance_path]
     unexpected: list[str] = getattr(error.kind, "unexpected", [])
     reason = error.message.splitlines()[0]
     if unexpected:
         reason = explain_unexpected(unexpected)
     elif error.kind.name == "propertyNames":  # the validator does not mask the name in its message
-        inner: Any = getattr(error.kind, "error")  # noqa: B009 -- it has one, whatever its type says
+        inner: Any = getattr(error.kind, "error")  # noqa: B009 -- missing in its type
         name = str(inner.instance)
         quoted = msgspec.json.encode(name).decode()
         rest = reason.removeprefix(quoted) if reason.startswith(quoted) else " does not fit"
@@ -261,7 +263,7 @@ def _cut(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def build_matcher(pattern: str) -> Draft202012Validator:
-    """Return a validator that matches a pattern just as the validator of the schema does."""
+    """Return a validator for a pattern, so that names are matched by the same rules as in the schema."""
     return compile_schema({"pattern": pattern})
 
 
@@ -269,15 +271,15 @@ def build_matcher(pattern: str) -> Draft202012Validator:
 
 
 class At(NamedTuple):
-    """A place in a value: its parent, and a name or an index. Paths are rendered only where they are needed: together, the
-    paths of a value can be much larger than the value."""
+    """A place in a value: its parent, and a name or an index. Paths are rendered only when they are needed, because all paths of
+    a value together can be much larger than the value."""
 
     above: At | None
     step: str | int
 
 
 def render_path(at: At | None, names: Set[str] = frozenset()) -> str:
-    """Return the path to a place: `orders[0].id`; empty for the whole. `names` are no secrets."""
+    """Return the path of a place: `orders[0].id`; empty for the whole value. `names` are not secret."""
     steps: list[str] = []
     while at is not None:
         steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{show_name(at.step, names)}")
@@ -299,7 +301,7 @@ def longest_path(value: Any) -> int:
 
 
 def mask_name(name: str) -> str:
-    """Return the name of a property for a message. A long one with digits may be a secret, which is not repeated."""
+    """Return the name of a property for a message. A long name with digits is shortened, because it may be a secret."""
     return name[:4] + "…" if len(name) >= MAYBE_SECRET and any(map(str.isdigit, name)) else name
 
 

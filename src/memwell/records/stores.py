@@ -29,8 +29,8 @@ from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, re
 from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     BY_SLUG,
+    MAX_LISTED,
     MAX_NAME,
-    MAX_TOLD,
     Accept,
     check_changed_schema,
     check_object_schema,
@@ -65,18 +65,18 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def lifetime_us(self) -> int | None:
-        """Lifetime of a record after it was written; None: until its session ends."""
+        """Lifetime of a record after each write; None: until its session ends."""
         return None if self.retention == SESSION else parse_retention(self.retention) * DAY
 
 
 @lru_cache(maxsize=256)
 def stores_of(app: str) -> Catalog[Store]:
-    """Return the catalog of an app's stores; their ids are the technical names."""
+    """Return the catalog of an app's stores. Their ids are their technical names."""
     return Catalog(f"store:{app}", Store, noun="store", immutable=("access",), clearable=("description",))
 
 
 def normalize_retention(text: str) -> str:
-    """Return a retention in its plain form: `session`, or a number of days, weeks or months of 30 days (S2.12, S2.33)."""
+    """Return a retention in its canonical form: `session`, or a number of days, weeks or months of 30 days (S2.12, S2.33)."""
     if text in (SESSION, "session_only"):
         return SESSION
     parse_retention(text)
@@ -86,12 +86,12 @@ def normalize_retention(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def parse_retention(text: str) -> int:
-    """Return the days of a retention."""
+    """Return a retention in days."""
     found = _RETENTION.fullmatch(text)
     days = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 0 < days <= _MAX_DAYS:
         raise Invalid(
-            f"`retention` cannot be {text[:50]!r}: give `session`, `1_day`, `1_week`, `1_month`, or several of these.",
+            f"`retention` cannot be {text[:50]!r}: give `session`, `1_day`, `1_week`, `1_month`, or a multiple such as `3_days`.",
             field="retention",
         )
     return days
@@ -100,26 +100,28 @@ def parse_retention(text: str) -> int:
 TechnicalName = Annotated[
     str,
     Meta(
-        min_length=1, max_length=MAX_NAME, description=f"The name in code and prompts; it never changes. {NAME_ADVICE}"
+        min_length=1,
+        max_length=MAX_NAME,
+        description=f"The name in code and prompts, which cannot change. {NAME_ADVICE}",
     ),
 ]
-DisplayName = Annotated[str, id_limits(MAX_NAME, "A name for people; it may change.")]
+DisplayName = Annotated[str, id_limits(MAX_NAME, "The display name, which may change.")]
 SchemaField = Annotated[
     dict[str, Any],
     Meta(description="A JSON Schema (Draft 2020-12) of the content, at most 64 KiB; omit it for any object."),
 ]
 AccessField = Annotated[
-    Access, Meta(description="One record for each `user`, for each `session`, or one for the `application`.")
+    Access, Meta(description="One record per `user`, per `session`, or for the whole `application`.")
 ]
 RetentionField = Annotated[
     str,
     Meta(
         max_length=50,
-        description="Lifetime of content after it was written: `session`, `1_day`, `1_week`, `1_month`, or several of these.",
+        description="Lifetime of content after each write: `session`, `1_day`, `1_week`, `1_month`, or a multiple: `3_days`.",
     ),
 ]
 StrictField = Annotated[
-    bool, Meta(description="Refuse content that does not fit the schema; otherwise there is only a warning.")
+    bool, Meta(description="Reject content that does not fit the schema, instead of accepting it with a warning.")
 ]
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
@@ -161,7 +163,7 @@ class NewStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class CreateStore(Request, frozen=True, kw_only=True):
-    """A store to make. Only its technical name is needed."""
+    """A store to create. Only `technical_name` is required."""
 
     app: AppName
     technical_name: TechnicalName
@@ -177,21 +179,21 @@ class CreateStore(Request, frozen=True, kw_only=True):
     "stores.create", "POST /v1/apps/{app}/stores", effect="write", role="admin", status=201, example=Example(NEW)
 )
 def create_store(space: Space, request: CreateStore) -> StoreInfo:
-    """Make a memory store. It can be written to at once; the app is made with its first one."""
+    """Create a memory store. Its app is created with its first store."""
     return add_store(space, request.app, request.technical_name, request)
 
 
 StoresField = Annotated[
     str | dict[str, Any],
     Meta(
-        description="Stores by technical name, each with its settings: YAML or JSON as a text (on the command line also "
-        "`@FILE`), or an object."
+        description="Settings of stores by technical name, as an object, or as a YAML or JSON text (on the command line also "
+        "`@FILE`)."
     ),
 ]
 
 
 class DefineStores(Request, frozen=True, kw_only=True):
-    """Stores that are to be there."""
+    """The stores that an app should have."""
 
     app: AppName
     stores: StoresField
@@ -206,16 +208,14 @@ class DefineStores(Request, frozen=True, kw_only=True):
     example=Example({"app": "shop", "stores": "cart:\n  access: session\n  retention: session_only\n"}),
 )
 def define_stores(call: Call, request: DefineStores) -> Stores:
-    """Make stores from a configuration, all or none. Those that are there already with the same settings stay as they are."""
+    """Create stores from a configuration, all or none. A store that exists with the same settings is left unchanged."""
     new = parse_stores(request.stores)
-    return call.write(
-        lambda space: Stores(stores=[_define_store(space, request.app, name, one) for name, one in new.items()])
-    )
+    return call.write(lambda space: Stores(stores=[_define_store(space, request.app, *store) for store in new.items()]))
 
 
 @operation("stores.list", "GET /v1/apps/{app}/stores", example=Example({"app": "shop"}, GIVEN))
 def list_stores(space: Space, request: OfApp) -> Stores:
-    """The memory stores of an app, by technical name."""
+    """List the memory stores of an app, by technical name."""
     return Stores(stores=[to_store_info(request.app, item) for item in stores_of(request.app).list(space)])
 
 
@@ -228,12 +228,12 @@ class OfStore(Request, frozen=True, kw_only=True):
 
 @operation("stores.get", "GET /v1/apps/{app}/stores/{store}", example=Example(OF, GIVEN))
 def get_store(space: Space, request: OfStore) -> StoreInfo:
-    """A memory store, by its technical name."""
+    """Return a memory store, by its technical name."""
     return to_store_info(request.app, require_store(space, request.app, request.store))
 
 
 class UpdateStore(Request, frozen=True, kw_only=True):
-    """Changes of a store. Fields that are omitted stay. The technical name and the access mode cannot change."""
+    """Changes to a store. Omitted fields keep their values. The technical name and the access mode cannot change."""
 
     app: AppName
     store: TechnicalName
@@ -256,11 +256,11 @@ class UpdateStore(Request, frozen=True, kw_only=True):
     example=Example({**OF, "name": "Preferences"}, GIVEN),
 )
 def update_store(space: Space, request: UpdateStore) -> StoreInfo:
-    """Change a memory store. If it is strict, a schema that stored content does not fit is refused, unless that is accepted. A
-    shorter retention holds for what is stored, too; a longer one from the next write on."""
+    """Change a memory store. If stored content does not fit the new schema of a strict store, the change is rejected, unless
+    `accept_breaking` is set. A shorter retention applies to stored content at once, a longer one from the next write on."""
     catalog, item = stores_of(request.app), require_store(space, request.app, request.store)
     if request.technical_name not in (None, request.store):
-        raise Invalid("The technical name of a store cannot be changed: make another store.", field="technical_name")
+        raise Invalid("The technical name of a store cannot be changed: create another store.", field="technical_name")
     catalog.check_request(request, item)
     old, changes = item.settings, catalog.changes(request)
     if "schema" in changes:
@@ -279,7 +279,7 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
 
 
 def _apply_retention(space: Space, tie: str, item: Item[Store]) -> list[str]:
-    """Shorten the lifetimes of stored records to a new retention, in one statement per step. Returns warnings."""
+    """Apply a new retention to stored records. Return warnings."""
     lifetime = item.settings.lifetime_us
     if lifetime is not None:
         space.tx.send("shorten_tied_records", tie=tie, lifetime=lifetime)
@@ -289,18 +289,18 @@ def _apply_retention(space: Space, tie: str, item: Item[Store]) -> list[str]:
             space.tx.send("end_tied_records", tie=tie, skip=len(item.id) + 1, now=space.now)
     space.tx.send("expire_tied_addresses", tie=tie)
     space.tx.send("expire_tied_versions", tie=tie)
-    # Remembered responses must not outlive the records.
+    # Responses stored for retries must not outlive the records.
     space.tx.send("erase_answers_about_tied", tie=tie, until=space.now + KEEP_ANSWERS)
     queue.ensure_slot(space.tx, "expire", space.now, space.now)
     row = None if lifetime is not None else space.tx.row("count_tied_to_no_session", tie=tie, now=space.now)
     if row is None or row[0] == 0:
         return []
-    reason = "since it is not known in which one they were written: each keeps its former lifetime until it is written"
-    return [f"{row[0]} of the stored records cannot go with a session, {reason}."]
+    reason = "because their session is unknown: each keeps its former lifetime until its next write"
+    return [f"{row[0]} of the stored records cannot end with a session, {reason}."]
 
 
 class DeletedStore(Response, frozen=True, kw_only=True):
-    """A deleted store, how many records were deleted with it, and the job that erases their bytes."""
+    """A deleted store, the number of records deleted with it, and the job that erases their bytes."""
 
     technical_name: str
     records: int
@@ -311,7 +311,7 @@ class DeletedStore(Response, frozen=True, kw_only=True):
     "stores.delete", "DELETE /v1/apps/{app}/stores/{store}", effect="erase", role="admin", example=Example(OF, GIVEN)
 )
 def delete_store(space: Space, request: OfStore) -> DeletedStore:
-    """Delete a memory store with all its content, of all users and sessions."""
+    """Delete a memory store with its content, of all users and sessions."""
     require_store(space, request.app, request.store)
     job, count = delete_tied(space, store_tie(request.app, request.store))
     stores_of(request.app).delete(space, request.store)
@@ -319,7 +319,7 @@ def delete_store(space: Space, request: OfStore) -> DeletedStore:
 
 
 class DeletedApp(Response, frozen=True, kw_only=True):
-    """A deleted app, with its stores and all their records."""
+    """A deleted app, the numbers of deleted stores and records, and the job that erases their bytes."""
 
     app: str
     stores: int
@@ -331,7 +331,7 @@ class DeletedApp(Response, frozen=True, kw_only=True):
     "apps.delete", "DELETE /v1/apps/{app}", effect="erase", role="admin", example=Example({"app": "shop"}, GIVEN_APP)
 )
 def delete_app(space: Space, request: OfApp) -> DeletedApp:
-    """Delete an app with its stores, its sessions and all their records, of all users. Its workflow stays."""
+    """Delete an app with its stores and sessions and all their records, of all users. Its workflow is kept."""
     require_app(space, request.app)
     catalog = stores_of(request.app)
     stores = catalog.list(space)
@@ -354,40 +354,40 @@ def store_tie(app: str, store: str) -> str:
     return f"store/{app}/{store}"
 
 
-def build_store_contract(store: Store, *ties: str, tied_anew: bool = False) -> Contract:
-    """Return what the content of a store must fulfil."""
-    return Contract(store.schema or None, store.strict, store.lifetime_us, ties, tied_anew)
+def build_store_contract(store: Store, *ties: str, replace_ties: bool = False) -> Contract:
+    """Return the contract of a store's content."""
+    return Contract(store.schema or None, store.strict, store.lifetime_us, ties, replace_ties)
 
 
 def require_store(space: Space, app: str, name: str) -> Item[Store]:
-    """Return a store by its technical name, the only name that counts (S2.17)."""
+    """Return a store by its technical name. Its display name is not accepted (S2.17)."""
     found = stores_of(app).find(space, name)
     if found is not None:
         return found
-    # A scoped key does not learn which stores there are.
-    names = [] if space.principal.scope else [item.id for item in stores_of(app).list(space)][:MAX_TOLD]
-    known = f"There is {', '.join(names)}" if names else "Stores are named by their technical names"
-    raise NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {known}.")
+    # Do not list the stores for a scoped key.
+    names = [] if space.principal.scope else [item.id for item in stores_of(app).list(space)][:MAX_LISTED]
+    hint = f"Its stores are: {', '.join(names)}" if names else "Give the technical name of a store"
+    raise NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {hint}.")
 
 
 def add_store(space: Space, app: str, technical_name: str, new: NewStore | CreateStore) -> StoreInfo:
-    """Make a store, within the limit of its app."""
+    """Create a store, within the limit of its app."""
     check_technical_name(technical_name)
     owner = require_or_add_app(space, app).settings
     catalog = stores_of(app)
     if catalog.find(space, technical_name) is not None:
-        raise Conflict(f"The app has a store {technical_name!r} already.", field="technical_name")
+        raise Conflict(f"The app already has a store {technical_name!r}.", field="technical_name")
     count = catalog.count(space)
     if count >= owner.max_stores:
-        raise Conflict(f"The app has {count} stores, and may have no more: delete one, or raise `max_stores`.")
+        raise Conflict(f"The app has {count} stores, which is its limit: delete one, or raise `max_stores`.")
     store = _to_store(new)
     contract = build_store_contract(store)
     check_object_schema(contract)
     name = check_content(new.name or technical_name, field="name")
     warnings = list_schema_doubts(contract)
     if documents.find(space.tx, BY_SLUG, technical_name) is not None:
-        both = f"There is a memory definition {technical_name!r}, too"
-        warnings.insert(0, f"{both}: in this app, `{{{{memory.{technical_name}}}}}` is the store.")
+        conflict = f"There is also a memory definition {technical_name!r}"
+        warnings.insert(0, f"{conflict}: in this app, `{{{{memory.{technical_name}}}}}` is the store.")
     return to_store_info(app, catalog.add(space, store, name=name, item_id=technical_name), warnings)
 
 
@@ -398,7 +398,9 @@ def _to_store(new: NewStore | CreateStore) -> Store:
 
 def check_technical_name(name: str) -> None:
     if name == SESSION_META:
-        raise Invalid(f"{SESSION_META!r} is what every session has: choose another name.", field="technical_name")
+        raise Invalid(
+            f"{SESSION_META!r} is reserved for the metadata of sessions: choose another name.", field="technical_name"
+        )
     if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
         raise Invalid(f"{NAME_ADVICE} It cannot be {name[:100]!r}.", field="technical_name")
 
@@ -408,7 +410,7 @@ def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
     limits = Limits(MAX_SOURCE, MAX_LEVELS)
     value = read_yaml(source, "stores", limits, core).value if isinstance(source, str) else source
     if not isinstance(value, Mapping) or not value:
-        raise Invalid("`stores` must give settings by the technical names of stores.", field="stores")
+        raise Invalid("`stores` must be an object of settings by technical name.", field="stores")
     found = {}
     for name, settings in value.items():
         check_technical_name(str(name))
@@ -416,33 +418,33 @@ def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
             found[str(name)] = typed.convert({} if settings is None else settings, NewStore)
         except msgspec.ValidationError as error:
             reason = explain_invalid(NewStore, str(error)[:300]).message
-            raise Invalid(f"The store {str(name)!r} cannot be made: {reason}", field=f"stores.{name}") from None
+            raise Invalid(f"The store {str(name)!r} cannot be created: {reason}", field=f"stores.{name}") from None
     return found
 
 
 def list_store_differences(item: Item[Store], new: NewStore) -> list[str]:
-    """Return the settings in which a store differs from what is wanted. An omitted display name is no difference."""
+    """Return the names of the settings that differ between a store and a request. An omitted display name does not differ."""
     wanted = _to_store(new)
     names = [] if new.name in (None, item.name) else ["name"]
     return names + [one for one in Store.__struct_fields__ if getattr(item.settings, one) != getattr(wanted, one)]
 
 
 def _define_store(space: Space, app: str, name: str, new: NewStore) -> StoreInfo:
-    """Return a store with these settings; make it if there is none of that name."""
+    """Return the store with this name and these settings; create it if it is missing."""
     item = stores_of(app).find(space, name)
     if item is None:
         try:
             return add_store(space, app, name, new)
         except Invalid as error:
             details = {**error.details, "field": f"stores.{name}"}
-            raise type(error)(f"The store {name!r} cannot be made: {error.message}", **details) from None
+            raise type(error)(f"The store {name!r} cannot be created: {error.message}", **details) from None
     differences = list_store_differences(item, new)
     if differences:
-        advice = "change that with `stores.update`"
+        advice = "change it with `stores.update`"
         if "access" in differences:
-            advice = "the access mode cannot be changed; make one of another name, or delete this one with its content"
+            advice = "the access mode cannot be changed; choose another name, or delete this store with its content"
         raise Conflict(
-            f"There is a store {name!r} already with another {join_names(differences)}: {advice}.",
+            f"The store {name!r} exists already with another {join_names(differences)}: {advice}.",
             differences=differences,
         )
     return to_store_info(app, item)

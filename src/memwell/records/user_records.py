@@ -1,4 +1,4 @@
-"""Records about a user, by name. The global definition with that slug, if there is one, is the contract of a record."""
+"""Records about a user, by name. If a global definition has the name as its slug, it is the contract of the record."""
 
 from __future__ import annotations
 
@@ -45,15 +45,13 @@ from .records import (
 from .validation import MAX_NAME, ValueWarning, error_at, fill_defaults, write_valid
 
 RecordName = Annotated[str, name_limits(WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
-ModeField = Annotated[
-    Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
-]
+ModeField = Annotated[Mode, Meta(description="`replace` sets the value; `merge` keeps omitted fields, at every depth.")]
 TtlField = Annotated[
     int,
     Meta(
         ge=0,
         le=MAX_TTL,
-        description="Lifetime in seconds from this write; 0: forever; omit it to keep the former one, or that of its definition.",
+        description="Lifetime in seconds from this write; 0: forever; omit it to keep the old one, or that of the definition.",
     ),
 ]
 
@@ -83,7 +81,7 @@ class UserRecords(Response, frozen=True, kw_only=True):
 
 
 class ListRecords(Request, frozen=True, kw_only=True):
-    """A user whose records are wanted."""
+    """The user to list the records of."""
 
     user: User
     limit: Limit = 100
@@ -92,7 +90,7 @@ class ListRecords(Request, frozen=True, kw_only=True):
 
 @operation("users.records", "GET /v1/users/{user}/records", bound="user", example=Example({"user": "alice"}, _GIVEN))
 def list_records(space: Space, request: ListRecords) -> UserRecords:
-    """The records about a user, by name."""
+    """List the records about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
     page, more = list_named(space, user_records(request.user), after, request.limit)
     found: list[UserRecord] = []
@@ -100,7 +98,7 @@ def list_records(space: Space, request: ListRecords) -> UserRecords:
     for record in page:
         value = fill_defaults(record.value, find_contract(space, record.path))
         room -= len(msgspec.json.encode(value))
-        if found and room < 0:  # with their defaults, they do not all fit into a response
+        if found and room < 0:  # with defaults, the page may be too large for a response
             more = True
             break
         found.append(_to_response(record, value))
@@ -120,17 +118,17 @@ class GetRecord(Request, frozen=True, kw_only=True):
     "users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN), sole=True
 )
 def get_record(space: Space, request: GetRecord) -> UserRecord:
-    """A record about a user, now or at an earlier time."""
-    project({}, request.projections)  # rejects wrong ones, whether or not there is a record
-    known = records.find_record_with_definition(space, user_records(request.user), request.record)
-    if known is None:
+    """Return a record about a user, as it is now or was at an earlier time."""
+    project({}, request.projections)  # reject invalid projections even if there is no record
+    found = records.find_record_with_definition(space, user_records(request.user), request.record)
+    if found is None:
         raise _not_found(request.record)
-    record, definition_id, body = known
+    record, definition_id, body = found
     if request.as_of is not None:
-        then = records.find_record_at(space, record, to_instant(request.as_of, "as_of") or 0)
-        if then is None:
+        earlier = records.find_record_at(space, record, to_instant(request.as_of, "as_of") or 0)
+        if earlier is None:
             raise NotFound("There was no such record at that time, or its history does not reach back so far.")
-        record = then
+        record = earlier
     value = record.value
     if definition_id is not None and body is not None:
         definition = DEFINITIONS.decode(body)
@@ -155,7 +153,7 @@ class SetRecord(Request, frozen=True, kw_only=True):
     "users.set_record", "PUT /v1/users/{user}/records/{record}", effect="write", bound="user", example=Example(_SET)
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
-    """Set a record about a user, or merge into it. A value that does not fit its schema is refused, and the old one stays."""
+    """Set a record about a user, or merge into it. A value that does not fit the schema is rejected, and the old value stays."""
     edit = Edit(request.value, request.mode, request.if_match, request.unset or ())
     return _write(space, request.user, request.record, edit, request.ttl_s)
 
@@ -184,11 +182,11 @@ def set_records(space: Space, request: SetRecords) -> UserRecords:
         if len(name) > MAX_NAME or not WORD.search(name):
             reason = f"{name[:100]!r} cannot name a record: use letters, digits and underscores."
             raise Invalid(reason, field=f"records.{name[:100]}")
-    made = []
+    written = []
     for name, value in request.records.items():
         with error_at(f"records.{name}", record=name):
-            made.append(_write(space, request.user, name, Edit(value, request.mode), request.ttl_s))
-    return UserRecords(records=made)
+            written.append(_write(space, request.user, name, Edit(value, request.mode), request.ttl_s))
+    return UserRecords(records=written)
 
 
 class DeleteRecord(Request, frozen=True, kw_only=True):
@@ -222,7 +220,7 @@ def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
 
 
 class HistoryOf(Request, frozen=True, kw_only=True):
-    """A record whose history is wanted."""
+    """The record to list the versions of."""
 
     user: User
     record: RecordName
@@ -234,7 +232,7 @@ class HistoryOf(Request, frozen=True, kw_only=True):
     "users.record_history", "GET /v1/users/{user}/records/{record}/history", bound="user", example=Example(_OF, _GIVEN)
 )
 def record_history(space: Space, request: HistoryOf) -> RecordHistory:
-    """The versions of a record, the newest first."""
+    """List the versions of a record, newest first."""
     found = records.find_record(space, user_records(request.user), request.record)
     if found is None:
         raise _not_found(request.record)
@@ -242,7 +240,7 @@ def record_history(space: Space, request: HistoryOf) -> RecordHistory:
 
 
 def find_contract(space: Space, name: str) -> Contract:
-    """Return the contract of the global definition with that slug, if there is one."""
+    """Return the contract of a record: that of the global definition with its name as slug, or an empty one."""
     found = find_definition_by_slug(space, name)
     if found is None or found.settings.scope != "global":
         return NO_CONTRACT._replace(lasting=0)
@@ -251,7 +249,7 @@ def find_contract(space: Space, name: str) -> Contract:
 
 def _write(space: Space, user: str, name: str, edit: Edit, ttl_s: int | None) -> UserRecord:
     contract = find_contract(space, name)
-    if ttl_s is not None:  # the lifetime cannot be longer than that of the definition
+    if ttl_s is not None:  # at most the lifetime of the definition
         lifetimes = [one for one in (ttl_s * SECOND or None, contract.lifetime_us) if one is not None]
         contract = contract._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
     record, warnings = write_valid(space, user_records(user), name, edit, contract)

@@ -1,5 +1,5 @@
-"""Contracts of records: a value is checked against a schema and searched for secrets before it is stored, and filled with
-defaults when it is read. Also: which stored records a changed schema would break (S3.45, C24)."""
+"""Validation of records. A write checks the value against its schema and searches it for secrets; a read adds the defaults of the
+schema. When a schema changes, stored records that no longer fit it are found (S3.45, C24)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .schema_tree import At, Problem, mask_name, render_path
 
 MAX_SHOWN = 200
 MAX_WRITE_EFFORT, MAX_READ_EFFORT = 2.0, 8.0
-"""Effort of checking the values of one call, in units of what one value may take; other writers wait meanwhile."""
+"""Effort of checking all values of a call; 1 is the limit of one value. It is limited because other writers wait meanwhile."""
 UNCHECKED = "it is too large to be checked against this schema"
-MAX_TOLD = 5
-"""Problems that a message names; all of them are in its details."""
+MAX_LISTED = 5
+"""Problems that a message lists. The details of the error have all of them."""
 MAX_SCHEMAS = 256
 _schemas: dict[tuple[int, bool], tuple[Mapping[str, Any], Schema]] = {}
-"""Compiled schemas by the identity of their source, which is kept with them, so that no other source can have it."""
+"""Compiled schemas by the `id` of their source. The source is kept with them, so that its `id` is not reused."""
 _ANYTHING: dict[str, Any] = {}
 
 
 class ValueWarning(Response, frozen=True, kw_only=True):
-    """Something odd in a value that was accepted: where, and why."""
+    """A warning about an accepted value: the path, and the reason."""
 
     path: str
     reason: str
@@ -44,11 +44,11 @@ class ValueWarning(Response, frozen=True, kw_only=True):
 def write_valid(
     space: Space, place: Place, path: str, edit: Edit, contract: Contract
 ) -> tuple[Record, list[ValueWarning]]:
-    """Write a record that fulfils a contract. Return it with the defaults of its schema, and warnings about what was accepted."""
+    """Write a record under a contract. Return it with the defaults of its schema, and warnings about the accepted value."""
     warnings: list[ValueWarning] = []
 
     def check(value: Any) -> None:
-        found = _check_value(space, value, contract)  # first: a value that does not fit need not be searched
+        found = _check_value(space, value, contract)  # first, so that an invalid value is not searched
         found = [*_check_secrets(space, edit.data, contract), *found]
         warnings.extend(ValueWarning(path=one.path, reason=one.reason) for one in found)
 
@@ -62,8 +62,8 @@ def fill_defaults(value: Any, contract: Contract) -> Any:
 
 
 def list_misfits(value: Any, contract: Contract, space: Space | None = None) -> list[Problem]:
-    """Return why a stored value does not fit. One that takes too long to check, by itself or with the others of a call, does not
-    count as fitting."""
+    """Return the problems of a stored value. A value that takes too long to check, alone or with the other values of the call, is
+    reported as a problem."""
     if not contract.schema:
         return []
     schema = get_schema(contract)
@@ -86,7 +86,7 @@ def get_schema(contract: Contract) -> Schema:
 
 
 def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema as it is stored: tuples become lists, and so on."""
+    """Return a schema as plain JSON values, as it is stored: tuples become lists, and so on."""
     try:
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
     except RecursionError:
@@ -97,10 +97,10 @@ def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_object_schema(contract: Contract) -> None:
-    """Reject a new, normalized schema that cannot be used. Records are objects, so it must describe one (S2.10, S3.8)."""
+    """Reject an invalid schema. Records are objects, so it must describe an object (S2.10, S3.8)."""
     source = dict(contract.schema or {})
     if source.get("type", "object") not in ("object", ["object"]):
-        raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
+        raise Invalid("`schema` must describe an object: set its `type` to `object`.", field="schema")
     check_schema(source)
     check_defaults(get_schema(contract).source)
 
@@ -110,7 +110,7 @@ def list_schema_doubts(contract: Contract) -> list[str]:
 
 
 def check_changed_schema(space: Space, tie: str, old: Contract, new: Contract, accept_breaking: bool) -> list[str]:
-    """Reject a changed schema that cannot be used, or one that stored records do not fit, unless that is accepted. Return
+    """Reject a changed schema that is invalid, or that stored records do not fit, unless `accept_breaking` is set. Return
     warnings."""
     check_object_schema(new)
     warnings = list_schema_doubts(new) if new.schema != old.schema else []
@@ -134,7 +134,7 @@ def check_changed_schema(space: Space, tie: str, old: Contract, new: Contract, a
 
 @contextmanager
 def error_at(where: str, **details: Any) -> Iterator[None]:
-    """Name the part of a request that an error is about."""
+    """Add the path of a part of the request to errors."""
     try:
         yield
     except (Invalid, Stale) as error:
@@ -142,14 +142,14 @@ def error_at(where: str, **details: Any) -> Iterator[None]:
 
 
 def build_misfit_error(problems: Sequence[Problem], what: str = "The value") -> Invalid:
-    shown = "; ".join(f"`{one.path}`: {one.reason}" if one.path else one.reason for one in problems[:MAX_TOLD])
-    more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
+    shown = "; ".join(f"`{one.path}`: {one.reason}" if one.path else one.reason for one in problems[:MAX_LISTED])
+    more = f" (and {len(problems) - MAX_LISTED} more)" if len(problems) > MAX_LISTED else ""
     return Invalid(f"{what} does not fit its schema: {shown}{more}.", problems=[one._asdict() for one in problems])
 
 
 def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
-    """Add the effort of checking a value to that of the call. Reject it if that is too much; then it is not added, so that small
-    values after a large one are checked."""
+    """Add the effort of checking a value to the effort of the call. Raise TooLarge if that exceeds the limit. The effort of a
+    rejected value is not added, so that small values after a large one are still checked."""
     effort = schema.effort(value)
     if space is not None:
         if space.checked + effort.share > most:
@@ -159,7 +159,7 @@ def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) 
 
 
 def _check_value(space: Space, value: Any, contract: Contract) -> list[Problem]:
-    """Reject a value that does not fit a strict schema. Return what is odd about an accepted one."""
+    """Reject a value that does not fit a strict schema. Return warnings about an accepted value."""
     if not contract.schema:
         return []
     schema = get_schema(contract)
@@ -176,13 +176,13 @@ def _check_value(space: Space, value: Any, contract: Contract) -> list[Problem]:
 
 
 def _check_secrets(space: Space, data: Mapping[str, Any], contract: Contract) -> list[Problem]:
-    """Return what looks like a secret in new data, or reject it (S3.44). The limit is for a call, not for each record in it."""
+    """Find likely secrets in new data, and return or reject them (S3.44). The limit is for a call, not for each record."""
     if contract.secrets is None:
         return []
     problems, searched = find_secrets(data, MAX_VALUE - space.looked)
     space.looked += searched
     if problems and contract.secrets == "reject":
-        shown = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
+        shown = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_LISTED])
         raise Invalid(
             f"Secrets do not belong in memory: {shown} looks like one. Nothing was saved.",
             problems=[one._asdict() for one in problems],
@@ -198,13 +198,13 @@ MAX_EXAMPLES = 20
 Accept = Annotated[
     bool,
     Meta(
-        description="Save a schema that stored records do not fit: models do not see these until they are written again."
+        description="Save the schema even if stored records do not fit it. Models do not see those until they are written again."
     ),
 ]
 
 
 class BrokenRecord(Response, frozen=True, kw_only=True):
-    """A record that does not fit: its owner, its scope, and why."""
+    """A record that does not fit: its owner, its scope, and the reasons."""
 
     owner: str
     scope: str
@@ -212,7 +212,7 @@ class BrokenRecord(Response, frozen=True, kw_only=True):
 
 
 class Breaking(Response, frozen=True, kw_only=True):
-    """The number of records, of those that would not fit any more, and some of these."""
+    """The number of records, the number that would no longer fit, and examples of those."""
 
     records: int
     breaking: int
@@ -220,7 +220,7 @@ class Breaking(Response, frozen=True, kw_only=True):
 
 
 def find_breaking(space: Space, tie: str, contract: Contract) -> Breaking:
-    """Return which of the records with a tie would not fit."""
+    """Check the records with a tie against a contract."""
     count = broken = 0
     named: dict[int, list[dict[str, str]]] = {}
     for address_id, value in iterate_tied_values(space, tie):
@@ -240,59 +240,59 @@ def find_breaking(space: Space, tie: str, contract: Contract) -> Breaking:
 
 MAX_NAME = 255
 BY_SLUG = "definition_slug"
-"""Document that leads from a slug to its definition."""
+"""Kind of document that maps a slug to its definition."""
 _VAGUE = re.compile(r"(?:data|temp|tmp|test|store|memory|info|stuff|misc|foo|bar|value|record)s?_?\d*", re.IGNORECASE)
 
 
 def copy_settings(settings: msgspec.Struct, *hidden: str) -> dict[str, Any]:
-    """Return settings for a response, which the caller may change, while they are shared themselves."""
+    """Return a copy of settings for a response. The caller may change it; the settings themselves are shared."""
     return deepcopy({name: value for name, value in structs.asdict(settings).items() if name not in hidden})
 
 
 def list_name_doubts(name: str, field: str) -> list[str]:
-    """Return a warning about a name that says nothing about its content (C40)."""
+    """Return a warning if a name does not describe its content (C40)."""
     if not _VAGUE.fullmatch(name):
         return []
-    return [f"The {field} {name!r} does not say what it is for: choose a telling one."]
+    return [f"The {field} {name!r} does not say what it is for: choose a descriptive name."]
 
 
 def join_names(names: Sequence[str]) -> str:
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
-# Secrets: fields that look like passwords, keys or card numbers; their values are never repeated
+# Secrets: values that look like passwords, keys or card numbers. Messages never repeat them.
 
 MAX_LOOKED_AT = 64 * 1024
-"""Characters of a value that are searched for secrets by default."""
+"""Default number of characters of a value that are searched for secrets."""
 MAX_TEXTS = 10_000
-"""Different texts that are searched in one value, at about fifty microseconds each."""
+"""Distinct texts in one value that are searched, at about fifty microseconds each."""
 MAX_FOUND = 20
 MAX_SPOKEN = 64
 """Characters of a name that are searched together with its value."""
 _FEW_DIGITS = 1000
-"""A smaller number is no code, whatever its name."""
+"""Smaller numbers are never taken for secrets."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$|^pwd$")
 _CODE = re.compile(r"\b(?:(?:auth(?:entication)?|access|2fa|mfa|two factor) codes?|2fa|mfa|totp)$")
 _PHRASE = re.compile(r"\b(?:passphrase|pass phrase)s?\d*$")
 PHRASE = "passphrase"
 MAX_PHRASE = 6
-"""Words of a passphrase; more are a sentence about one."""
+"""Largest number of words of a passphrase. A longer text is a sentence about one."""
 PIN = 4
 _PERHAPS = frozenset({"pass", "secret"})
-"""Names under which a plain word is no secret."""
+"""Field names whose value is a secret only if it contains a digit."""
 _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
-"""Names that say no more than the name above them."""
+"""Generic field names, for which the name of the parent is used instead."""
 
 
 def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
-    """Return what looks like a secret in a value, and where."""
+    """Return the places in a value that look like secrets."""
     return find_secrets(data, most)[0]
 
 
 def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
-    """Return what looks like a secret in a value, up to `MAX_FOUND`, and how many characters were searched. A value that is too
-    large to be searched is a problem itself."""
+    """Return up to `MAX_FOUND` places in a value that look like secrets, and the number of characters searched. If the value is
+    too large to be searched, that is a problem, too."""
     from ..screening.secrets import find_secret  # lazy: its patterns take a while to load
 
     found: list[Problem] = []
@@ -313,13 +313,13 @@ def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
 
 
 def _to_sentence(name: str, text: str) -> str:
-    """Return a name and a value as somebody would say them."""
+    """Return a field as a sentence, in the form in which `find_secret` recognises secrets."""
     words = text.split()
-    if name == PHRASE and len(words) <= MAX_PHRASE:  # several words are one secret
+    if name == PHRASE and len(words) <= MAX_PHRASE:  # join the words: together they are one secret
         return f"password: {'_'.join(words)}"
     if name in _PERHAPS and len(words) == 1 and any(map(str.isdigit, text)):
         return f"password: {text}"
-    if name.endswith("pin code") and len(text) == PIN:  # a longer one is that of a place
+    if name.endswith("pin code") and len(text) == PIN:  # a longer one is a postal code
         return f"pin: {text}"
     return f"{name}: {text}" if name else text
 
@@ -347,7 +347,7 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
 
 
 def _to_spoken_name(key: str, above: str) -> str:
-    """Return a name as somebody would say it; where it says nothing, the one above it. Its end says most."""
+    """Return a field name in words, or the name of the parent if it is generic. Long names keep their end, which matters most."""
     name = _HUMP.sub(" ", normalise(key)[-MAX_SPOKEN:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:
         return above

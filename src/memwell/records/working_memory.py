@@ -1,4 +1,4 @@
-"""Working memory: the records of an owner under memory definitions, loaded for a model, and updated all or none (S3.11–S3.41)."""
+"""Working memory: the records of an owner under memory definitions, loaded for a model and updated together (S3.11–S3.41)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from .records import (
 )
 from .schema_tree import ROOT, map_schema
 from .validation import (
+    MAX_LISTED,
     MAX_NAME,
-    MAX_TOLD,
     ValueWarning,
     build_misfit_error,
     error_at,
@@ -90,12 +90,12 @@ class BoundMemory(NamedTuple):
     """With the defaults of its schema; None if there is no record, or if it is withheld."""
     etag: str | None = None
     address_id: int | None = None
-    """Also of a withheld record, since the warning says something of it."""
+    """Set for a withheld record, too, because its warning is derived from it."""
     warning: str | None = None
-    """Reason why the record is withheld."""
+    """The reason why the record is withheld."""
     writable: bool = True
-    """False if the workflow, thread or run of its scope was not given, or there was no room for it: then a model must not write
-    it."""
+    """True if a model may write it: False if the workflow, thread or run of its scope is missing, or it did not fit into the
+    room."""
 
     @property
     def slug(self) -> str:
@@ -103,7 +103,7 @@ class BoundMemory(NamedTuple):
 
 
 def list_bound(space: Space, names: Sequence[str] | None) -> list[Item[Definition]]:
-    """Return definitions by id or slug, in the order of the names; all global ones if there are no names (S3.39)."""
+    """Return definitions by id or slug, in the order of the names, or all global ones if `names` is None (S3.39)."""
     if names is None:
         found = [item for item in DEFINITIONS.list(space) if item.settings.scope == "global"]
         return sorted(found, key=lambda item: item.name)
@@ -117,8 +117,8 @@ def list_bound(space: Space, names: Sequence[str] | None) -> list[Item[Definitio
 def load_all(
     space: Space, items: Iterable[Item[Definition]], scope: MemoryScope, *, strict: bool = False
 ) -> list[BoundMemory]:
-    """Load the memory of an owner under some definitions, in their order. Once one has no room, all that follow are withheld
-    without being read."""
+    """Load the memory of an owner under some definitions, in their order. When the room is used up, the rest is withheld without
+    being read."""
     found = []
     room = MAX_BYTES
     for item in items:
@@ -138,11 +138,11 @@ def load_all(
 
 
 def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, strict: bool = False) -> BoundMemory:
-    """Load the record for an owner and a scope. One that does not fit its schema any more is withheld (C24)."""
+    """Load the record for an owner and a scope. A record that no longer fits its schema is withheld (C24)."""
     definition = item.settings
     path = find_path(definition, scope)
     if path is None:
-        reason = f"no {definition.scope} was given, to which this memory belongs"
+        reason = f"it belongs to a {definition.scope}, and no `{definition.scope}` was given"
         return BoundMemory(item, warning=reason, writable=False)
     record = find_record(space, user_records(scope.owner), path)
     if record is None:
@@ -157,16 +157,16 @@ def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, str
     return BoundMemory(item, address_id=record.address_id, warning=error.message)
 
 
-def find_path(definition: Definition, whose: MemoryScope) -> str | None:
-    """Return the path of a record; None if the workflow, thread or run of its scope was not given."""
+def find_path(definition: Definition, scope: MemoryScope) -> str | None:
+    """Return the path of a record, or None if the workflow, thread or run of its scope is missing."""
     if definition.scope == "global":
         return definition.slug
-    given = getattr(whose, definition.scope)
-    return None if given is None else f"{definition.slug}@{definition.scope}/{given}"
+    scope_id = getattr(scope, definition.scope)
+    return None if scope_id is None else f"{definition.slug}@{definition.scope}/{scope_id}"
 
 
 def render_withheld(name: str, reason: str) -> str:
-    """Return a warning as a sentence."""
+    """Render a warning about a withheld memory."""
     return f"`{name}` is withheld: {reason}"
 
 
@@ -180,18 +180,18 @@ ScopeId = Annotated[str, id_limits(MAX_ID)]
 
 Names = Annotated[
     list[DefinitionId],
-    Meta(max_length=MAX_BOUND, description="Definitions, by id or slug; omit it for all global ones."),
+    Meta(max_length=MAX_BOUND, description="Definitions by id or slug; omit it for all global definitions."),
 ]
 Values = Annotated[
     dict[str, Any],
     Meta(
         max_length=MAX_BOUND,
-        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.',
+        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one or several.',
     ),
 ]
 Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; omit it for the mode of each definition.")]
 Strict = Annotated[
-    bool, Meta(description="Fail if a stored value does not fit its schema any more, and not only warn.")
+    bool, Meta(description="Fail if a stored value no longer fits its schema, instead of returning a warning.")
 ]
 
 _ADA = {"owner": "u1", "memory": {"customer_profile": {"preferred_name": "Ada"}}}
@@ -208,16 +208,16 @@ class Tool(Response, frozen=True, kw_only=True):
 
 
 class Withheld(Response, frozen=True, kw_only=True):
-    """A memory that is withheld, and why."""
+    """A withheld memory, and the reason."""
 
     slug: str
     reason: str
 
 
 class Bound(Response, frozen=True, kw_only=True):
-    """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. `prompt` is
-    empty if there are no values, and `tool` null if nothing can be written. `warnings`: values that are withheld, since they do
-    not fit their schema any more, their workflow, thread or run was not given, or there would be more than 8 MiB."""
+    """Memory for a model: the values by slug, a text of them for the system prompt, and the tool that changes them. `prompt` is
+    empty if there are no values, and `tool` is null if nothing can be written. `warnings` lists withheld values: they no longer
+    fit their schema, or their workflow, thread or run is missing, or all values together would exceed 8 MiB."""
 
     values: dict[str, Any]
     prompt: str
@@ -249,8 +249,8 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
     example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
 )
 def bind(space: Space, request: Bind) -> Bound:
-    """Load working memory for a model: the values of an owner under some definitions, the same as text, and the tool to update
-    them. Nothing is written."""
+    """Load working memory for a model: the values of an owner under some definitions, a text of them for the system prompt, and
+    the tool that updates them."""
     items = list_bound(space, request.definitions)
     found = load_all(space, items, _resolve_scope(space, request), strict=request.strict)
     return Bound(
@@ -263,7 +263,7 @@ def bind(space: Space, request: Bind) -> Bound:
 
 
 class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
-    """New values for some of an owner's memories. `definitions` limits which they may be."""
+    """New values for memories of an owner. Only those in `definitions` can be written."""
 
     memory: Values
     definitions: Names | None = None
@@ -273,7 +273,7 @@ class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
             dict[str, str],
             Meta(
                 max_length=MAX_BOUND,
-                description="The etags that were read, by slug: nothing is written if one has changed.",
+                description="The etags that were read, by slug. If one has changed, nothing is written.",
             ),
         ]
         | None
@@ -292,8 +292,8 @@ class Updated(Response, frozen=True, kw_only=True):
     "definitions.update_memory", "PATCH /v1/working_memory", effect="write", any_tie=True, example=Example(_ADA, GIVEN)
 )
 def update_memory(space: Space, request: UpdateMemory) -> Updated:
-    """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
-    its schema."""
+    """Write working memory, all values or none. Checks first that the names are slugs, then that they are known, then that each
+    value fits its schema."""
     return write_memory(space, request, _resolve_scope(space, request))
 
 
@@ -319,22 +319,22 @@ class Forgotten(Response, frozen=True, kw_only=True):
 )
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:
     """Delete the memory of an owner under a definition, with its history."""
-    whose = _resolve_scope(space, request)
+    scope = _resolve_scope(space, request)
     definition = require_definition(space, request.definition).settings
-    job = delete_record(space, user_records(whose.owner), require_path(definition, whose))
+    job = delete_record(space, user_records(scope.owner), require_path(definition, scope))
     return Forgotten(records=int(job is not None), job=job)
 
 
 class EndScope(Request, frozen=True, kw_only=True):
-    """A run or a thread that is over."""
+    """A run or a thread that has ended."""
 
-    run: Annotated[ScopeId, Meta(description="The run that is over.")] | None = None
-    thread: Annotated[ScopeId, Meta(description="The thread that is over.")] | None = None
+    run: Annotated[ScopeId, Meta(description="The run that has ended.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The thread that has ended.")] | None = None
 
 
 @operation("definitions.end", "POST /v1/working_memory/end", effect="erase", example=Example({"run": "run-7"}, GIVEN))
 def end(space: Space, request: EndScope) -> Forgotten:
-    """Delete the memory of a run or a thread that is over. Runs of workflows do that themselves."""
+    """Delete the memory of a run or a thread that has ended. For workflow runs, the engine does this by itself."""
     if (request.run is None) == (request.thread is None):
         raise Invalid("Give either `run` or `thread`.", field="run")
     tie = f"run/{request.run}" if request.run is not None else f"thread/{request.thread}"
@@ -365,7 +365,7 @@ class MemoryRecords(Response, frozen=True, kw_only=True):
 
 
 class ListRecords(Request, frozen=True, kw_only=True):
-    """A definition whose records are wanted."""
+    """The definition to list the records of."""
 
     definition: DefinitionId
     limit: Limit = 50
@@ -379,7 +379,7 @@ class ListRecords(Request, frozen=True, kw_only=True):
     example=Example(OF, _WRITTEN),
 )
 def list_records(space: Space, request: ListRecords) -> MemoryRecords:
-    """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
+    """List the records of a definition, of all owners. A page holds at most 8 MiB."""
     item = require_definition(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
     page, more = list_tied_page(space, definition_tie(item.id), after, request.limit)
@@ -393,8 +393,8 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     return MemoryRecords(records=found, next_cursor=further)
 
 
-def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Updated:
-    """Write values, all or none (C4), checked in the order of S3.41."""
+def write_memory(space: Space, request: UpdateMemory, scope: MemoryScope) -> Updated:
+    """Write values, all or none (C4). The order of the checks is that of S3.41."""
     slugs = list(request.memory)
     for slug in slugs:
         if not re.fullmatch(SLUG_PATTERN, slug):
@@ -409,7 +409,7 @@ def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Upd
     versions: dict[str, str] = {}
     warnings: dict[str, list[ValueWarning]] = {}
     for slug in slugs:
-        record, found = _write_one(space, known[slug], request, whose)
+        record, found = _write_one(space, known[slug], request, scope)
         values[slug], versions[slug] = record.value, record.etag
         if found:
             warnings[slug] = found
@@ -417,7 +417,7 @@ def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Upd
 
 
 def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
-    """Return the owner of a request, which is the user of a scoped key by default. Reject another one."""
+    """Return the owner and scope of a request. For a scoped key, the owner is its user by default, and must be its user."""
     owner = request.owner or space.principal.user
     if owner is None:
         raise Invalid("An owner id is required: give `owner`.", field="owner")
@@ -425,11 +425,11 @@ def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
     return MemoryScope(owner, request.workflow, request.thread, request.run)
 
 
-def require_path(definition: Definition, whose: MemoryScope) -> str:
-    path = find_path(definition, whose)
+def require_path(definition: Definition, scope: MemoryScope) -> str:
+    path = find_path(definition, scope)
     if path is None:
-        scope = definition.scope
-        raise Invalid(f"{scope.capitalize()} id is required to update {scope}-scoped memory.", field=scope)
+        kind = definition.scope
+        raise Invalid(f"{kind.capitalize()} id is required to update {kind}-scoped memory.", field=kind)
     return path
 
 
@@ -442,7 +442,7 @@ def _require_known(space: Space, slugs: Iterable[str], names: Sequence[str] | No
     known = {item.settings.slug: item for item in items}
     unknown = [slug for slug in slugs if slug not in known]
     if unknown:
-        reasons = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_TOLD])
+        reasons = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_LISTED])
         bound = f" Known here: {', '.join(known)}." if names and known else ""
         raise Invalid(reasons + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
     return known
@@ -451,9 +451,13 @@ def _require_known(space: Space, slugs: Iterable[str], names: Sequence[str] | No
 def _explain_unknown(space: Space, slug: str) -> str:
     unknown = f'Unknown memory definition "{slug}"'
     if find_definition_by_slug(space, slug) is None:
-        return f"{unknown}: give values by slug, with nothing around them." if slug == "memory" else f"{unknown}."
-    declared = "in a workflow, declare it in `defs` as `kind: memory`"
-    return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
+        return (
+            f"{unknown}: give the values directly by slug, without an object around them."
+            if slug == "memory"
+            else f"{unknown}."
+        )
+    in_workflow = "in a workflow, declare it in `defs` as `kind: memory`"
+    return f"{unknown} here: it exists, but it is not bound. Name it in `definitions`; {in_workflow}."
 
 
 def _write_one(
@@ -464,12 +468,11 @@ def _write_one(
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
     place, path = user_records(scope.owner), require_path(definition, scope)
-    if (
-        definition.scope == "run"
-    ):  # the memory of a workflow run that is over was deleted with it; other runs are not known here
+    if definition.scope == "run":
+        # Only workflow runs have a row. Their memory is deleted when they end.
         over = space.tx.row("run_is_over", id=scope.run or "")
         if over is not None and over[0]:
-            message = "This run is over, and its memory is gone with it: use memory of another scope."
+            message = "This run has ended, and its memory was deleted: use memory of another scope."
             raise Conflict(message, run=scope.run)
     if definition.scope == "global":
         contract = build_lasting_contract(item)
@@ -481,12 +484,12 @@ def _write_one(
         return write_valid(space, place, path, edit, contract)
 
 
-# The text for a model, and its tool (S3.29–S3.37). Stored text is data: a value or a name that spans lines is written as a
-# JSON string, so that it can forge neither a heading nor a line of its own.
+# The text for a model, and its tool (S3.29–S3.37). Stored text is data: a value or a name with line breaks is written as a JSON
+# string, so that it can forge neither a heading nor a line.
 
 
 def render_memory(memories: Iterable[BoundMemory]) -> str:
-    """Return the values under their headings; an empty text if there are none."""
+    """Render the values under their headings. The text is empty if there are no values."""
     sections = [_render_section(one.item, one.value) for one in memories if one.value]
     return "\n".join([HEADING, "\n\n".join(sections)]) if sections else ""
 
@@ -500,7 +503,7 @@ def _render_section(item: Item[Definition], value: Mapping[str, Any]) -> str:
 
 
 def _render_label(name: str, schema: Any) -> str:
-    """Return the title of a property, or its name as a label: `preferred_name` becomes `Preferred name` (C20)."""
+    """Render the title of a property, or its name as a label: `preferred_name` becomes `Preferred name` (C20)."""
     title = schema.get("title") if isinstance(schema, Mapping) else None
     if not isinstance(title, str) or not title.strip():
         words = name.replace("_", " ").strip()
@@ -510,7 +513,7 @@ def _render_label(name: str, schema: Any) -> str:
 
 
 def build_tool(memories: Iterable[BoundMemory]) -> Tool | None:
-    """Return the tool by which a model updates memories: a value for each that it may write (S3.32, S3.34)."""
+    """Build the tool with which a model updates memories. It has a parameter for each writable memory (S3.32, S3.34)."""
     items = [one.item for one in memories if one.writable]
     if not items:
         return None
@@ -525,8 +528,8 @@ def build_tool(memories: Iterable[BoundMemory]) -> Tool | None:
 
 
 def _build_tool_part(definition: Definition) -> Any:
-    """Return a copy of the schema of a definition, as a part of that of the tool. It accepts no value that would be refused; in
-    merge mode also parts of one (C31)."""
+    """Return a copy of a definition's schema for use inside the schema of the tool. It accepts only values that a write would
+    accept; in merge mode, it also accepts parts of them (C31)."""
     schema = get_schema(Contract(definition.schema, True))
     place = f"#/properties/memory/properties/{definition.slug}"
 

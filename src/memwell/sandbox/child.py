@@ -1,7 +1,7 @@
 """The child's side of a sandbox: frames over standard input and output, and limits that cannot be raised again.
 
-A child loads what it needs, calls `confine`, reports `READY`, and only then looks at input. It loads nothing of Memwell but
-this and its own module, so that it starts quickly and contains nothing worth stealing.
+A child loads its modules, calls `confine`, reports `READY`, and only then reads input. Of Memwell it loads only this module and
+its own one, so that it starts quickly and has no secrets in memory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import suppress
 
 HEAD = struct.Struct(">cI")  # kind and length of a frame
 READY = b"R"
-OUT_OF_MEMORY = 71  # exit status of a child that has no memory left to say so
-_DESCRIPTORS = 3  # standard input, output and error: with all in use, no file and no network can be opened
+OUT_OF_MEMORY = 71  # exit status of a child without enough memory to send a message
+_DESCRIPTORS = 3  # standard input, output and error: as all are in use, files and sockets cannot be opened
 
 
 def encode_frame(kind: bytes, body: bytes | str = b"") -> bytes:
@@ -31,7 +31,7 @@ def write(frames: bytes) -> None:
 
 
 def read_frame() -> bytes | None:
-    """The body of the next frame; None at the end of input."""
+    """Return the body of the next frame, or None at the end of input."""
     head = sys.stdin.buffer.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -41,11 +41,13 @@ def read_frame() -> bytes | None:
 
 
 def confine(memory: int, cpu_s: float | None = None) -> None:
-    """Limit the address space to so many bytes and further processor time to so many seconds; allow no files or processes."""
+    """Limit the address space (bytes) and further processor time (seconds), and forbid files and processes."""
     if cpu_s is not None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         seconds = math.ceil(used.ru_utime + used.ru_stime + cpu_s)
-        _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU first, which tells the reason; then SIGKILL
+        _limit(
+            resource.RLIMIT_CPU, seconds, seconds + 1
+        )  # first SIGXCPU, by which the parent knows the reason; then SIGKILL
     _limit(resource.RLIMIT_AS, memory)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)

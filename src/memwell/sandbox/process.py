@@ -1,4 +1,4 @@
-"""The parent's side of a sandbox: start a child process, exchange frames with it over a socket pair, kill it in time."""
+"""The parent's side of a sandbox: start a child process, exchange frames over a socket pair, and kill it at a deadline."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import NamedTuple, Self
 
 from .child import HEAD, encode_frame
 
-START_S = 20.0  # for a child to start on a busy machine; it has no input yet
-_KILLED_S = 5.0  # for a killed process to be gone
+START_S = 20.0  # for a child to start on a busy machine, before it gets input
+_KILLED_S = 5.0  # for a killed process to end
 _CHUNK = 1 << 16
 _STDERR = 2
-# Python without `site`, and the package without its `__init__`: a child loads its own module and nothing else of Memwell.
+# Python without `site`, and the package without its `__init__`, so that a child loads only its own module of Memwell.
 _START = (
     "import importlib, sys, types; package = types.ModuleType('memwell'); package.__path__ = [sys.argv[1]]; "
     "sys.modules['memwell'] = package; sys.argv[3] and sys.path.append(sys.argv[3]); "
@@ -39,7 +39,7 @@ class FrameTooLarge(Exception):
 
 
 class Process:
-    """A child process and our end of the socket pair. One thread at a time talks to it; any thread may kill it.
+    """A child process and our end of the socket pair. One thread at a time may exchange frames; any thread may kill the child.
 
     Sending and receiving raise TimeoutError at the deadline, and EOFError or ConnectionError if the child has ended.
     """
@@ -47,8 +47,8 @@ class Process:
     def __init__(
         self, command: Sequence[str], *, max_frame: int, env: Mapping[str, str], cwd: str | None, confined: bool
     ) -> None:
-        """Start a command. A confined one has the link as standard input and output, another as the descriptor that its last
-        argument names."""
+        """Start a command. A confined child has the socket as standard input and output. Any other child gets its descriptor as
+        the last argument."""
         self._max_frame = max_frame
         self._buffer = bytearray()
         self._link, theirs = socket.socketpair()
@@ -61,7 +61,7 @@ class Process:
                     stdout=link if confined else _STDERR,
                     stderr=subprocess.DEVNULL if confined else None,
                     pass_fds=() if confined else (link,),
-                    # A group and no session: Linux gives each session a share of the processors, whatever its priority.
+                    # A group instead of a session: Linux gives each session a share of the processors, regardless of priority.
                     process_group=0 if confined else None,
                     start_new_session=not confined,
                     env=env,
@@ -80,9 +80,10 @@ class Process:
         packages: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """Run `main(*arguments)` of a module of Memwell without variables, terminal or descriptors but the link.
+        """Run `main(*arguments)` of a module of Memwell without a terminal and without descriptors other than the socket. Its
+        only variables are those in `env`.
 
-        `packages` is a directory to import from besides Python's own.
+        `packages` is an additional directory to import from.
         """
         command = [sys.executable, "-I", "-S", "-B", "-c", _START, _PACKAGE, module, packages or ""]
         command += map(str, arguments)
@@ -123,7 +124,7 @@ class Process:
         return Frame(kind, body)
 
     def wait(self, timeout_s: float = _KILLED_S) -> int:
-        """The exit status. Raises TimeoutError if the child goes on."""
+        """Return the exit status. Raise TimeoutError if the child does not end in time."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -131,10 +132,10 @@ class Process:
 
     def kill(self) -> None:
         """Kill the child and whatever it started."""
-        if self._process.returncode is None:  # so its number cannot be another's by now
+        if self._process.returncode is None:  # not reaped yet, so its id has not been reused
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        with suppress(TimeoutError):  # then the kernel is busy with its end
+        with suppress(TimeoutError):  # the kernel may take longer to end it
             self.wait()
 
     def close(self) -> None:
@@ -152,7 +153,7 @@ def describe_status(status: int) -> str:
 
 
 def find_packages(name: str) -> str | None:
-    """The directory that an installed package is in; None if it is not installed."""
+    """Return the directory of an installed package, or None if it is not installed."""
     installed = find_spec(name)
     return str(Path(installed.origin).parent.parent) if installed is not None and installed.origin else None
 

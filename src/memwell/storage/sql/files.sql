@@ -27,12 +27,12 @@ JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
 WHERE f.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND f.id = :id AND c.dialect = 'app';
 
 -- name: file_is_awaited
--- A row if a job is queued that extracts the text at an address.
+-- A row if a job to extract the text at an address is queued.
 SELECT 1 FROM job WHERE tenant = :tenant AND address_id = :address_id AND kind = 'extract' AND state IN ('ready', 'running')
 LIMIT 1;
 
 -- name: set_file
--- Set the state of a file and the place of its text.
+-- Set the state of a file and the address of its text.
 UPDATE file SET active = :active, text_id = :text_id, state = :state, reason = :reason, tokens = :tokens
 WHERE tenant = :tenant AND id = :id;
 

@@ -1,7 +1,7 @@
--- Records, their versions and what they are tied to.
+-- Records, their versions and their ties.
 
 -- name: find_record
--- A live record with its value, by the names of its collection and its path.
+-- A live record with its value, by its collection and path.
 SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
 FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
@@ -18,7 +18,7 @@ JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
   AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
 
--- name: find_held_record
+-- name: find_record_with_definition
 -- A live record with its value, and the definition whose slug is its path, if there is one.
 SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, d.id, d.body
 FROM collection c
@@ -31,7 +31,7 @@ WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
 
 -- name: record_sizes
 -- The addresses of a collection between two paths, by path, with the size of the live record, or NULL. Sub-selects: with a
--- join, PostgreSQL would sort everything behind the path.
+-- join, PostgreSQL would sort all later paths.
 SELECT a.id, a.path, (
   SELECT OCTET_LENGTH(r.value) FROM record r
   WHERE r.tenant = :tenant AND r.address_id = a.id AND (r.expires_at IS NULL OR r.expires_at > :now))
@@ -43,7 +43,7 @@ ORDER BY a.path
 LIMIT :limit;
 
 -- name: place_record
--- Reserve the next version of a record. Creates its address if it is new. The address expires with the value.
+-- Reserve the next version of a record. Create its address if it is new. The address expires with the value.
 INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_seq, expires_at, metadata)
 VALUES (:tenant, :id, :collection_id, :path, 1, :now, :now, 0, :expires_at, NULL)
 ON CONFLICT (tenant, collection_id, path) DO UPDATE SET
@@ -63,14 +63,14 @@ INSERT INTO record_version (tenant, address_id, version, mode, data, actor, writ
 VALUES (:tenant, :address_id, :version, :mode, :data, :actor, :now, :expires_at);
 
 -- name: record_versions
--- The changes of a record, the newest first.
+-- The changes of a record, newest first.
 SELECT version, mode, data, actor, written_at, expires_at FROM record_version
 WHERE tenant = :tenant AND address_id = :address_id AND version < :before
 ORDER BY version DESC
 LIMIT :limit;
 
 -- name: record_version_sizes
--- The sizes of the changes of a record, the newest first.
+-- The sizes of the changes of a record, newest first.
 SELECT OCTET_LENGTH(data) FROM record_version
 WHERE tenant = :tenant AND address_id = :address_id AND version < :before
 ORDER BY version DESC
@@ -84,7 +84,7 @@ ORDER BY version DESC
 LIMIT 1;
 
 -- name: record_changes
--- The changes of a record up to a version, from the last complete value on.
+-- The changes of a record up to a version, starting with the last complete value.
 SELECT v.version, v.mode, v.data FROM record_version v
 WHERE v.tenant = :tenant AND v.address_id = :address_id AND v.version <= :version AND v.version >= (
   SELECT MAX(w.version) FROM record_version w
@@ -96,13 +96,13 @@ ORDER BY v.version;
 DELETE FROM record_version WHERE tenant = :tenant AND address_id = :address_id AND version < :version;
 
 -- name: add_tie
--- Tie a record to something. It is deleted together with that.
+-- Tie a record to a user, session, definition or store. It is deleted together with that.
 INSERT INTO record_tie (tenant, tie, address_id) VALUES (:tenant, :tie, :address_id)
 ON CONFLICT (tenant, tie, address_id) DO NOTHING;
 
 -- name: tied_addresses
--- The addresses of the records and texts of files that are tied to something, after an address. Sub-selects: PostgreSQL
--- would join from the first address on.
+-- The addresses of records and file texts with a tie, after an address. Sub-selects: with joins, PostgreSQL would begin at the
+-- first address.
 SELECT t.address_id,
   (SELECT a.collection_id FROM address a WHERE a.tenant = :tenant AND a.id = t.address_id),
   (SELECT c.kind FROM address a
@@ -114,7 +114,7 @@ ORDER BY t.address_id
 LIMIT :limit;
 
 -- name: tied_sizes
--- The addresses that are tied to something, after an address, with the size of the live record, or NULL.
+-- The addresses with a tie, after an address, with the size of the live record, or NULL.
 SELECT t.address_id, (
   SELECT OCTET_LENGTH(r.value) FROM record r
   WHERE r.tenant = :tenant AND r.address_id = t.address_id AND (r.expires_at IS NULL OR r.expires_at > :now))
@@ -139,8 +139,7 @@ ON CONFLICT (tenant, collection_id, path) DO UPDATE SET last_seen_at = excluded.
 RETURNING id;
 
 -- name: tied_sizes_at
--- The addresses of one collection that are tied to something, between two paths and by path, with the size of the live
--- record, or NULL.
+-- The addresses of one collection with a tie, between two paths and by path, with the size of the live record, or NULL.
 SELECT a.id, a.path, (
   SELECT OCTET_LENGTH(r.value) FROM record r
   WHERE r.tenant = :tenant AND r.address_id = a.id AND (r.expires_at IS NULL OR r.expires_at > :now))
@@ -162,13 +161,13 @@ SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id A
 SELECT DISTINCT tie FROM record_tie WHERE tenant = :tenant AND tie >= :first AND tie < :last;
 
 -- name: shorten_tied_records
--- Limit the lifetime of the records that are tied to something.
+-- Limit the lifetime of the records with a tie.
 UPDATE record SET expires_at = updated_at + CAST(:lifetime AS BIGINT)
 WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > updated_at + CAST(:lifetime AS BIGINT))
   AND address_id IN (SELECT t.address_id FROM record_tie t WHERE t.tenant = :tenant AND t.tie = :tie);
 
 -- name: tie_to_sessions
--- Tie the records that are tied to something also to their session, if it is known.
+-- Tie the records with a tie also to their session, if it is known.
 INSERT INTO record_tie (tenant, tie, address_id)
 SELECT :tenant, 'session' || SUBSTR(s.tie, 3), t.address_id FROM record_tie t
 JOIN record_tie s ON s.tenant = t.tenant AND s.address_id = t.address_id
@@ -176,7 +175,7 @@ WHERE t.tenant = :tenant AND s.tenant = :tenant AND t.tie = :tie AND s.tie >= 'i
 ON CONFLICT (tenant, tie, address_id) DO NOTHING;
 
 -- name: end_tied_records
--- Expire the records of ended sessions that are tied to something. A session is open as long as it has its meta record.
+-- Expire the records with a tie whose session has ended. A session is open as long as it has its meta record.
 UPDATE record SET expires_at = :now
 WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now) AND address_id IN (
   SELECT a.id FROM record_tie t
@@ -186,7 +185,7 @@ WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now) AND address
       AND m.path = 'sessionMeta' || SUBSTR(a.path, CAST(:skip AS INTEGER))));
 
 -- name: expire_tied_addresses
--- Expire the addresses of the records that are tied to something together with their values.
+-- Expire the addresses of the records with a tie together with their values.
 UPDATE address SET expires_at = (
   SELECT r.expires_at FROM record r WHERE r.tenant = :tenant AND r.address_id = address.id)
 WHERE tenant = :tenant AND id IN (
@@ -195,7 +194,7 @@ WHERE tenant = :tenant AND id IN (
   WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie);
 
 -- name: expire_tied_versions
--- Expire the last changes of the records that are tied to something together with their values.
+-- Expire the last changes of the records with a tie together with their values.
 UPDATE record_version SET expires_at = (
   SELECT r.expires_at FROM record r WHERE r.tenant = :tenant AND r.address_id = record_version.address_id)
 WHERE tenant = :tenant AND (address_id, version) IN (
@@ -204,7 +203,7 @@ WHERE tenant = :tenant AND (address_id, version) IN (
   WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie);
 
 -- name: erase_answers_about_tied
--- Empty the stored answers about records that are tied to something and expire before a time.
+-- Empty the stored responses about records that have a tie and expire before a time.
 UPDATE idempotency SET request_hash = NULL, response = NULL
 WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
   SELECT i.key_hash FROM record_tie t
@@ -213,7 +212,7 @@ WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
   WHERE t.tenant = :tenant AND r.tenant = :tenant AND i.tenant = :tenant AND t.tie = :tie AND r.expires_at <= :until);
 
 -- name: count_tied_to_no_session
--- The number of live records that are tied to something but to no session.
+-- The number of live records that have a tie, but not to a session.
 SELECT COUNT(*) FROM record_tie t
 JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
 WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie AND (r.expires_at IS NULL OR r.expires_at > :now)
@@ -221,7 +220,7 @@ WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie AND (r.expires_
     AND s.tie >= 'session/' AND s.tie < 'session0');
 
 -- name: records_at_path
--- The addresses of a dialect's records with this path, in any collection.
+-- The addresses of a dialect's records with this path, in all collections.
 SELECT a.id FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.kind = 'record';
