@@ -1,1 +1,1 @@
-"""The cost of Memwell: each figure beside the bare limit that was measured in the same run, alternating with it."""
+"""The cost of Memwell: each figure is compared with the bare limit, measured alternately in the same run."""

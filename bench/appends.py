@@ -1,4 +1,4 @@
-"""Durable appends: one caller, and many at once."""
+"""Durable appends by one caller and by many concurrent callers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP_SHARE = 0.5
 
 
 def single(folder: Path, sizes: Sizes) -> Row:
-    """One durable append through the SDK, beside a bare writer thread."""
+    """One durable append through the SDK, compared with a bare writer thread."""
     with Memory(folder / "single") as memory, bare_writer(folder / "single.db") as bare:
         ours, limit = alternate(sizes.appends, _ours(memory, "one"), _bare(bare, "one"))
     ratio = median_ratio(ours.blocks, limit.blocks)
@@ -29,7 +29,7 @@ def single(folder: Path, sizes: Sizes) -> Row:
 
 
 def grouped(folder: Path, sizes: Sizes) -> Row:
-    """Appenders at once, each in its own session, beside a bare group-commit queue."""
+    """Concurrent appenders, each in its own session, compared with a bare group-commit queue."""
     with Memory(folder / "grouped") as memory, bare_writer(folder / "grouped.db") as bare:
         names = [f"session-{n}" for n in range(APPENDERS)]
         sides = [[_ours(memory, name) for name in names], [_bare(bare, name) for name in names]]
@@ -58,7 +58,7 @@ def _bare(writer: BareWriter, session: str) -> Callable[[], object]:
 
 
 def _rate(works: list[Callable[[], object]], seconds: float) -> float:
-    """Operations per second when each work is repeated by a thread of its own."""
+    """Operations per second if a separate thread repeats each function."""
     counts = [0] * len(works)
     start = Barrier(len(works) + 1)
 

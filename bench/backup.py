@@ -1,4 +1,4 @@
-"""Backups: how fast one is made and verified, beside copying the file, and what those notice who write meanwhile."""
+"""Backups: the time to make and verify one, compared with copying the file, and the effect on concurrent writers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _restored(folder: Path, store: Store) -> Row:
 
 
 def _while_made(folder: Path, store: Store, spell_s: float) -> Row:
-    """The median of single appends, while backups are made one after the other, and while none is."""
+    """The median of single appends with and without a backup in progress."""
     quiet: list[float] = []
     busy: list[float] = []
     with Memory(store.home, worker=False) as memory:
@@ -79,7 +79,7 @@ def _appends(memory: Memory, spell_s: float) -> float:
 
 @contextmanager
 def _backups(home: Path, folder: Path) -> Iterator[None]:
-    """Another process that makes one backup after the other; the first is made when this begins."""
+    """Run another process that makes one backup after the other. Enter when the first one is complete."""
     shutil.rmtree(folder, ignore_errors=True)
     process = subprocess.Popen([sys.executable, "-c", OVER_AND_OVER, str(home), str(folder)])
     try:

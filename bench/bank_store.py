@@ -1,4 +1,4 @@
-"""Memory banks full of entries, as the measurements of banks need them: written in large transactions, beneath the SDK."""
+"""Memory banks full of entries for the measurements of banks. They are written in large transactions, below the SDK."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def engine(memory: Memory) -> Engine:
 
 
 def write(memory: Memory, work: Callable[[Space], T]) -> T:
-    """One transaction, beneath the operations."""
+    """Run one transaction, below the operations."""
     return engine(memory).write(transport(memory).principal, work)
 
 
@@ -58,7 +58,7 @@ def address_id(memory: Memory, bank_id: str, key: str) -> int:
 
 
 def converse(memory: Memory, bank_id: str, key: str, turns: int) -> None:
-    """So many turns under a key of a conversation bank."""
+    """Write turns to a key of a conversation bank."""
     drafts = [_turn(key, SPEAKERS[number % 2]) for number in range(min(turns, BATCH))]
     for start in range(0, turns, BATCH):
         some = drafts[: turns - start]
@@ -66,26 +66,26 @@ def converse(memory: Memory, bank_id: str, key: str, turns: int) -> None:
 
 
 def fold_down(memory: Memory, bank_id: str, key: str, left: int) -> None:
-    """Fold all but the last so many turns of a key behind a summary, as a compaction does."""
+    """Replace all but the last turns of a key by a summary, as a compaction does."""
     write(memory, lambda space: _fold_down(space, bank_id, key, left))
 
 
 def folded(memory: Memory, bank_id: str, key: str, turns: int, at_once: int) -> None:
-    """A key whose turns are all behind a summary of which the last compaction of many is the outermost."""
+    """Write a key with nested summaries, as after many compactions; the last summary hides all its turns."""
     for _ in range(turns // at_once):
         converse(memory, bank_id, key, at_once)
         fold_down(memory, bank_id, key, 0)
 
 
 def searchable(home: Path, count: int) -> tuple[Store, str]:
-    """A general bank that holds the facts, a thousand under each key, with all their words and vectors; its id."""
+    """Fill a general bank with the facts, a thousand per key, with all words and vectors. Return its id."""
     store = Store(home, list(facts(count)), 0.0, 0.0)
     with Memory(home, worker=False) as memory:
         bank = memory.banks.create("facts", type="general")
         for start in range(0, count, BATCH):
             some = store.facts[start : start + BATCH]
             write(memory, lambda space, some=some: _note(space, bank.id, some))  # type: ignore[misc]
-        bank.search("hello")  # asks for what is missing
+        bank.search("hello")  # embeds the rest
         engine(memory).worker.run_due(TENANT)
         assert bank.search("hello").method == "words+meaning"
     return store, bank.id

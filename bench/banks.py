@@ -1,4 +1,4 @@
-"""Memory banks through the SDK: writing with and without the history, searching, loading, and what folding costs."""
+"""Memory banks through the SDK: writing with and without the history, searching, loading, and the cost of compaction."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ KEYS = 5
 VISIBLE = 50
 FOLDED_AT_ONCE = 1000
 CHAT: BankSettings = {"max_turns": 200, "max_size_tokens": 20_000}
-"""The thresholds of the template for chatbots."""
+"""The thresholds of the bank template for chatbots."""
 FILTER = {"topic": "topic-3"}
-"""What one of twenty entries meets."""
+"""A filter that one of twenty entries matches."""
 LOADS = Blocks(40, 5, longest_s=6.0)
 CYCLES = 5
 CYCLE = Blocks(4, 9, longest_s=6.0)
-"""Between cycles what was added is folded, so that there is always about as much to be seen: 50 to 95 entries."""
+"""A compaction between the cycles keeps the number of visible entries about the same: 50 to 95."""
 
-# What a messages array is made of, by hand.
+# Plain SQL for the rows of a messages array.
 _SAID: dict[Order, str] = {
     "oldest_first": """SELECT role, content FROM entry WHERE tenant = :tenant AND address_id = :address_id AND seq > 0
         AND kind <> 'summary' AND retired_at IS NULL AND expires_at > :now ORDER BY seq LIMIT :limit""",
@@ -56,7 +56,7 @@ _SAID: dict[Order, str] = {
 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
-    """All about banks. Each group has a store of its own, and no worker that would embed while something is measured."""
+    """All measurements of banks. Each group has its own store, without a worker, which would embed during the measurement."""
     return [
         _added(folder, sizes),
         *_conversation(folder / "conversation", sizes),
@@ -69,7 +69,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
 
 
 def _added(folder: Path, sizes: Sizes) -> Row:
-    """An entry for a general bank, beside a bare writer thread."""
+    """An entry for a general bank, compared with a bare writer thread."""
     with Memory(folder / "general", worker=False) as memory, bare_writer(folder / "general.db") as bare:
         bank, gate = memory.banks.create("notes", type="general"), locked()
         ours, limit = alternate(sizes.appends, lambda: bank.add(TURN, key=KEY), lambda: bare.append(KEY, gate))
@@ -77,7 +77,7 @@ def _added(folder: Path, sizes: Sizes) -> Row:
 
 
 def _conversation(home: Path, sizes: Sizes) -> list[Row]:
-    """A key of many turns: Add beside its own commit, then load beside the same messages read by hand."""
+    """A key with many turns: adding, compared with a bare commit, and loading, compared with plain SQL for the same messages."""
     turns = sizes.entries
     with Memory(home, worker=False) as memory:
         bank = memory.banks.create("chats")
@@ -120,11 +120,11 @@ def _loaded(home: Path, memory: Memory, bank: Bank, order: Order) -> list[Timing
         return alternate(LOADS, ours, by_hand)
 
 
-# -- what is folded ------------------------------------------------------------------------------------------------------
+# -- compaction ---------------------------------------------------------------------------------------------------------
 
 
 def _folded(home: Path, sizes: Sizes) -> list[Row]:
-    """A key with a long past behind its summary, beside one with next to none; and what having thresholds costs."""
+    """A key with a long history behind its summary, compared with a short one; and the cost of thresholds."""
     with Memory(home, worker=False) as memory:
         chat, plain = memory.banks.create("chats", **CHAT), memory.banks.create("plain")
         bank_store.folded(memory, chat.id, "old", sizes.entries, FOLDED_AT_ONCE)
@@ -142,7 +142,7 @@ def _folded(home: Path, sizes: Sizes) -> list[Row]:
 
 
 def _cycled(memory: Memory, keys: list[tuple[Bank, str]]) -> list[Timings]:
-    """Adds, with pauses in which what was added is folded away."""
+    """Adds entries, and compacts them in pauses."""
     found = [Timings([], []) for _ in keys]
     for _ in range(CYCLES):
         timed = alternate(CYCLE, *(partial(bank.add, TURN, key=key, speaker="user") for bank, key in keys))
@@ -170,7 +170,7 @@ def _searched(folder: Path, sizes: Sizes) -> list[Row]:
 
 @dataclass
 class _Searches:
-    """A bank that is searched, never twice for the same."""
+    """A bank to search. No query is repeated."""
 
     bank: Bank
     store: Store
@@ -197,7 +197,7 @@ class _Searches:
 
     def filtered(self, shape: Blocks, everywhere: bool) -> Row:
         narrow, wide = iter(self.fresh(shape)), iter(self.fresh(shape))
-        self._met(next(iter(self.fresh(shape))), everywhere)  # makes the columns
+        self._met(next(iter(self.fresh(shape))), everywhere)  # builds the columns
         ours, limit = alternate(
             shape, lambda: self._met(next(narrow), everywhere), lambda: self.search(next(wide), everywhere)
         )
@@ -205,7 +205,7 @@ class _Searches:
         return _beside(what, ours, limit, FILTERED_LIMIT, "unfiltered")
 
     def _met(self, asked: Asked, everywhere: bool) -> None:
-        """As many as were asked for, and all of them meet the filter."""
+        """Check that the number of hits is as requested and that all match the filter."""
         matches = self.search(asked, everywhere, filter=FILTER).matches
         assert len(matches) == TOP
         assert all(one.metadata["topic"] == FILTER["topic"] for one in matches)

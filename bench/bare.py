@@ -1,7 +1,7 @@
 """The bare limit of writing: one thread, one queue, the same statements on the same schema, and nothing else.
 
-Whoever has rows to write puts them into the queue and waits on a lock of its own. The thread takes all that has queued
-up, commits it as one transaction and releases the locks.
+A writer puts its rows into the queue and waits on its own lock. The thread takes all queued rows, commits them in one transaction
+and releases the locks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ids = itertools.count()
 
 
 class Item:
-    """A turn to be written, and the lock that its author waits on."""
+    """A turn to write, and the lock that its author waits on."""
 
     __slots__ = ("address", "entry", "event", "gate")
 
@@ -67,7 +67,7 @@ class Item:
 
 
 class BareWriter:
-    """One thread that commits what it finds in its queue."""
+    """One thread that commits the items of its queue."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -76,7 +76,7 @@ class BareWriter:
         self._thread.start()
 
     def append(self, session: str, gate: Lock) -> None:
-        """Write a turn and wait until it is on disk. The gate is the caller's own, and it is locked."""
+        """Write a turn and wait until it is on disk. The gate belongs to the caller and is locked."""
         self._queue.put(Item(session, gate))
         if not gate.acquire(timeout=WAIT_S):
             raise RuntimeError("the bare writer has ended")

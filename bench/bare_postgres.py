@@ -59,7 +59,7 @@ _ROWS = "SELECT * FROM entry WHERE tenant = %(tenant)s AND docid = ANY(%(docids)
 
 
 class _One:
-    """A vector on its way."""
+    """A vector as a parameter."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -73,7 +73,7 @@ class _OneDumper(Dumper):
 
 
 class Bare:
-    """Connections to the database that Memwell uses, past all of it."""
+    """Plain connections to the database that Memwell uses."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -92,7 +92,7 @@ class Bare:
         return psycopg.connect(self._dsn, autocommit=True, options=options)
 
     def appender(self, session: str) -> Callable[[], object]:
-        """A writer with a connection of its own."""
+        """A writer with its own connection."""
         db = self.connect()
         tokens = build_entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
 
@@ -116,13 +116,13 @@ class Bare:
         return append
 
     def copy_vectors(self) -> None:
-        """A table of all vectors with a graph over them, as one would make it for oneself."""
+        """Create a table of all vectors with an HNSW index."""
         with self.connect() as db:
             for statement in _COPY:
                 db.execute(statement)
 
     def searcher(self, address: int | None, collection: int) -> Callable[[str], list[Any]]:
-        """A search of one address, or of everything."""
+        """Search one address, or everything."""
         db = self.connect()
         place = f"{analyse.ADDRESS}{address:x}" if address else f"{analyse.COLLECTION}{collection:x}"
 

@@ -1,4 +1,4 @@
-"""The bare limit of records: the statements that it takes, on the same schema, in a thread with a queue, and nothing else."""
+"""The bare limit of records: only the necessary statements, on the same schema, in a thread with a queue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Work = Callable[[apsw.Connection], None]
 
 
 class BareRecords:
-    """A thread that carries out one transaction after the other, and a reader beside it."""
+    """A thread that runs one transaction after the other, and a reader."""
 
     def __init__(self, db: apsw.Connection, reader: apsw.Connection) -> None:
         self._db, self._reader = db, reader
@@ -44,22 +44,22 @@ class BareRecords:
         self._thread.start()
 
     def get(self, path: str) -> Any:
-        """A value by its name."""
+        """Read a value by its name."""
         row = self._reader.execute(_SQL["find_record"], {**_WHERE, "path": path, "now": _now()}).fetchall()[0]
         return msgspec.json.decode(str(row[4]))
 
     def get_held(self, path: str) -> Any:
-        """A value by its name, and its schema, which is kept in the same file."""
+        """Read a value and its schema from the same file."""
         held = self._reader.execute(_SQL["find_document"], _STORE).fetchall()[0]
         msgspec.json.decode(str(held[3]))
         return self.get(path)
 
     def merge_held(self, path: str, data: dict[str, Any]) -> None:
-        """Merge into a value, after its schema was read."""
+        """Read the schema, then merge into a value."""
         self._do(lambda db: _merge(db, path, data, held=True))
 
     def merge(self, path: str, data: dict[str, Any]) -> None:
-        """Merge into a value: read, put together, written with its version and its event."""
+        """Merge into a value: read it, merge, and write it with its version and its event."""
         self._do(lambda db: _merge(db, path, data))
 
     def delete(self, path: str) -> None:

@@ -30,7 +30,7 @@ class NewTurn(msgspec.Struct):
 
 
 class Turn(msgspec.Struct):
-    """The answer, as long as one of ours."""
+    """A response as long as one of ours."""
 
     session: str
     role: str

@@ -38,7 +38,7 @@ _ROWS = "SELECT * FROM entry WHERE docid IN (SELECT value FROM json_each(?))"
 
 
 class Prepared(NamedTuple):
-    """A query made ready: its text, what the index is asked, and which rows are scanned."""
+    """A prepared query: its text, the expression for the index, and the rows to scan."""
 
     text: str
     match: str
@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
 
 
 class BareSearch:
-    """The facts of a store, in the barest form that can be searched."""
+    """The facts of a store, in the simplest searchable form."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.embedder = WordLlama()

@@ -1,4 +1,4 @@
-"""A client as thin as it can be: one open connection, requests made beforehand. Used on both sides of a comparison."""
+"""A minimal client: one open connection, prepared requests. Both sides of a comparison use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, request: bytes) -> bytes:
-        """Send a request and return the body of its answer, which must be a success."""
+        """Send a request and return the body of its response. Raise unless it succeeded."""
         self.socket.sendall(request)
         answer = self.socket.recv(65536)
         while (missing := _missing(answer)) > 0:
@@ -29,7 +29,7 @@ class Client:
 
 
 def request(method: str, path: str, key: str, data: object = None) -> bytes:
-    """A whole request as bytes."""
+    """Build a request as bytes."""
     body = b"" if data is None else msgspec.json.encode(data)
     lines = [
         f"{method} {path} HTTP/1.1",
@@ -41,9 +41,8 @@ def request(method: str, path: str, key: str, data: object = None) -> bytes:
 
 
 def sustained(port: int, requests: list[bytes], seconds: float) -> float:
-    """Answers a second when every request has a connection of its own and is sent again once it was answered.
-
-    One thread watches all connections: a thread for each would take the processor from the server that is measured.
+    """Return the responses per second. Each request has its own connection and is repeated after its response. One thread serves
+    all connections, because a thread for each would compete with the server for the processor.
     """
     clients = [Client(port) for _ in requests]
     with selectors.DefaultSelector() as ready:
@@ -71,7 +70,7 @@ def _finish(client: Client) -> None:
 
 
 def _missing(answer: bytes) -> int:
-    """The number of bytes of an answer still to come; at least one while its head is incomplete."""
+    """Return the number of missing bytes of a response; at least one while its head is incomplete."""
     if not answer:
         raise ConnectionError("the server closed the connection")
     end = answer.find(b"\r\n\r\n")

@@ -30,7 +30,7 @@ TOPICS = 20
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact to be stored: its number, where it belongs, what it says."""
+    """A fact to store: its number, its session and its text."""
 
     number: int
     session: str
@@ -44,14 +44,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query, and the session of the fact that it was made from."""
+    """A query, and the session of its fact."""
 
     text: str
     session: str
 
 
 def facts(count: int) -> Iterator[Fact]:
-    """The same facts in every run, session after session, each session's together."""
+    """Yield the same facts in every run, session by session."""
     draw = random.Random(count)
     for number in range(count):
         metadata = {"topic": f"topic-{draw.randrange(TOPICS)}", "n": draw.randrange(PER_SESSION)}
@@ -68,7 +68,7 @@ def sentence(draw: random.Random) -> str:
 
 
 def queries(texts: list[str], count: int, *, sessions: int, rare: bool = False, seed: int | str = 0) -> list[Asked]:
-    """Queries, each made from a fact of one of the first so many sessions."""
+    """Yield queries from the facts of the first sessions."""
     draw = random.Random(f"queries {seed}")
     found: list[Asked] = []
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Consolidation offline: how long a thousand turns take, whether that is linear, and each candidate beside a bare search."""
+"""Consolidation offline: the time for a thousand turns, its growth with more turns, and each candidate compared with a search."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _searched(memory: Memory, flow: str) -> float:
 
 
 def _fill(memory: Memory, flow: str, count: int) -> None:
-    """Facts about many people, ready to be searched."""
+    """Facts about many people, indexed for search."""
     lines = (
         {"type": "memory", "content": fact.content, "subject": f"Person {number % PEOPLE}"}
         for number, fact in enumerate(corpus.facts(count))
@@ -79,7 +79,7 @@ def _fill(memory: Memory, flow: str, count: int) -> None:
 
 
 def _consolidated(memory: Memory, flow: str, turns: int) -> tuple[float, int]:
-    """The time it took, and the number of candidates."""
+    """Return the duration and the number of candidates."""
     words = [fact.content.split() for fact in corpus.facts(turns)]
     said = [KINDS[n % len(KINDS)].format(one[0], one[-1].strip("."), n) for n, one in enumerate(words)]
     history = memory.flow(flow).session("s").history

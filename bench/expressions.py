@@ -1,4 +1,4 @@
-"""Expressions: what a process of their own costs, and two hundred evil ones beside somebody else's requests."""
+"""Expressions: the cost of their own process, and the effect of two hundred malicious ones on the requests of other callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .texts import FLOW, TURN
 LONGEST_S = 1.0
 BESIDE = 1.5
 BLOCK = 40
-CALLERS = 2  # as many as one lane has places
+CALLERS = 2  # as many as a lane admits
 SOURCE = "='Hello ' & ($context.memory.profile.name ? $context.memory.profile.name : 'there')"
 SCOPE = {"input": {"text": "hello"}, "context": {"memory": {"profile": {"name": "Ada"}}}}
 
@@ -49,7 +49,7 @@ def _round_trip(sizes: Sizes) -> Row:
 
 
 class Evil(Thread):
-    """A caller that sends evil expressions one after the other, as long as it may."""
+    """A caller that sends malicious expressions one after the other."""
 
     def __init__(self, sources: Sequence[str]) -> None:
         super().__init__(daemon=True)
@@ -78,7 +78,7 @@ class Evil(Thread):
 
 
 def _beside(folder: Path) -> list[Row]:
-    """In turn: somebody's requests in quiet, and the same while another caller's evil expressions are evaluated."""
+    """Alternate requests on an idle server with requests during malicious expressions of another caller."""
     with Memory(folder / "expressions", worker=False) as memory:
         session = memory.flow(FLOW).session("alice")
         session.history.append(role="user", content=TURN)

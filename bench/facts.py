@@ -1,4 +1,4 @@
-"""An extractor for measuring what is made of conversations: the rules alone, session by session.
+"""An extractor for measuring the facts from conversations: the rules alone, session by session.
 
 `factory()` gives an object with `reset()` and `facts(turns)`; turns are (id, speaker, text, date) of one session.
 """
@@ -18,7 +18,7 @@ _SAME = 0.8
 
 
 class Extractor:
-    """Remembers the words of the facts of a conversation, so that none is reported twice."""
+    """Remembers the words of facts in a conversation, so that no fact is reported twice."""
 
     def __init__(self) -> None:
         self._known: list[frozenset[str]] = []

@@ -1,7 +1,7 @@
-"""A model that fails in every way, and the others who ask meanwhile: how long they wait, and how long each job or run takes.
+"""A model that fails in every way: the waiting time of concurrent requests, and the duration of each job or run.
 
-Jobs (or runs of a workflow) with a model that answers and with one that fails alternate; as long as one runs, somebody
-appends and searches in the same memory. The server is a process of its own, as models are.
+Jobs (or runs of a workflow) with a model that answers and with one that fails alternate; while one runs, other
+requests append and search in the same memory. The server is a separate process, as models are.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ STREAMED: tuple[AnyFault, ...] = (
 JOBS, FEW_JOBS = 20, 3
 CALL_S = 1.0
 LIMIT_S = 4 * CALL_S + 1
-"""What all calls for a session may take, and a second."""
+"""Time limit of all calls for a session, plus a second."""
 RUN_LIMIT_S = CALL_S + 1
-"""What the one call of a run may take, and a second."""
+"""Time limit of the one call of a run, plus a second."""
 SLOWER = 1.5
 FEWEST, MOST = 20, 200
-"""Requests beside one job."""
+"""Requests during one job."""
 KNOWN = 2000
 CHATBOT = {
     "name": "chatbot",
@@ -83,7 +83,7 @@ CHATBOT = {
 
 
 class Beside(NamedTuple):
-    """The time of a job or run, and the median of the requests beside it."""
+    """The time of a job or run, and the median of the requests during it."""
 
     job_s: float
     request_s: float
@@ -155,7 +155,7 @@ def _beside_job(memory: Memory, session: str) -> Beside:
 
 
 def _beside_run(memory: Memory, name: str) -> Beside:
-    """The same for a run of the chatbot. It is done, or has failed, and what was said is kept either way."""
+    """Measure a run of the chatbot in the same way. It may succeed or fail; the user message is stored in both cases."""
     asked = {"document": CHATBOT, "input": "Hello", "metadata": {"user_id": name}, "wait": False}
     run = memory.call("runs.begin_document", asked)
     took: list[float] = []
@@ -170,7 +170,7 @@ def _beside_run(memory: Memory, name: str) -> Beside:
 
 
 def _requests(memory: Memory, number: int) -> list[float]:
-    """Somebody appends, and somebody searches. As one figure, since each of them has its own cost."""
+    """Append and search. Return the sum, because both have different costs."""
     place = memory.flow("others")
     started = perf_counter()
     place.session("talk").history.append(role="user", content=f"Nice weather today, number {number}.")
@@ -210,7 +210,7 @@ def _server() -> Iterator[Connection]:
 
 
 def _serve(parent: Connection) -> None:
-    """Answer as the parent wants it, until that is gone."""
+    """Answer as the parent requests, until the parent ends."""
     with ScriptedServer(_answer, drip_s=0.2) as server:
         parent.send(server.url)
         try:

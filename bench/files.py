@@ -1,4 +1,4 @@
-"""Files: reading a PDF and a Word document, the start of the reading process included; and files made to exhaust it."""
+"""Files: reading a PDF and a Word document, including the start of the reading process; and files that try to exhaust it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
 
 
 def _pdf(shape: Blocks) -> Row:
-    """Beside the same package in this process, loaded and without limits."""
+    """Compare with the same package in this process, already imported and without limits."""
     from pypdf import PdfReader
 
     content = text_pdf([[LINE.format(line) for line in range(LINES)] for _ in range(PAGES)])
@@ -45,7 +45,7 @@ def _pdf(shape: Blocks) -> Row:
 
 
 def _word(shape: Blocks) -> Row:
-    """Beside python-docx in this process, loaded and without limits."""
+    """Compare with python-docx in this process, already imported and without limits."""
     import docx
 
     document, file = docx.Document(), BytesIO()
@@ -68,7 +68,7 @@ def _beside(what, shape, ours, limit) -> Row:  # type: ignore[no-untyped-def]
 
 
 def _bombs(at_once: int) -> list[Row]:
-    """In a program of its own: what a child inherits from its parent would count as the child's memory."""
+    """Run in a separate program: memory inherited from the parent would count as the child's."""
     command = [sys.executable, "-m", "tests.files.bombs", str(Limits().wall_s), str(at_once)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     said = json.loads(done.stdout)

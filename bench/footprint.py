@@ -33,7 +33,7 @@ with memwell.Memory(sys.argv[1]) as memory:
 
 
 def import_time(folder: Path, sizes: Sizes) -> Row:
-    """A fresh interpreter that imports Memwell, beside one that imports nothing."""
+    """A fresh interpreter that imports Memwell, compared with one that imports nothing."""
     _started(folder, "import memwell")  # compiles everything
     rounds = [(_started(folder, "import memwell"), _started(folder, "pass")) for _ in range(sizes.imports)]
     ours, bare = (median(column) for column in zip(*rounds, strict=True))
@@ -42,7 +42,7 @@ def import_time(folder: Path, sizes: Sizes) -> Row:
 
 
 def resident(folder: Path) -> list[Row]:
-    """The resident memory of a process that uses Memwell. Known on Linux only."""
+    """The resident memory of a process that uses Memwell. Linux only."""
     if not Path("/proc/self/status").exists():
         return []
     _started(folder, "import memwell")
@@ -55,7 +55,7 @@ def resident(folder: Path) -> list[Row]:
 
 
 def disk(folder: Path, sizes: Sizes) -> Row:
-    """Bytes on disk for a turn, everything included: indexes, events, free pages."""
+    """Bytes on disk per turn, including indexes, events and free pages."""
     home = folder / "disk"
     with Memory(home) as memory:
         for number in range(sizes.disk_turns // BATCH):

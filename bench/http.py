@@ -1,4 +1,4 @@
-"""HTTP: the latency that it adds to an operation, beside a bare route, and the throughput of a server."""
+"""HTTP: the latency that it adds to an operation, compared with a bare route, and the throughput of a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ports(NamedTuple):
 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
-    """The rows about HTTP; the servers are started once for all of them."""
+    """The rows about HTTP. All of them share the servers."""
     with _servers(folder) as ports, _filled(folder / "embedded") as memory:
         return [
             _added("append", _post(ports.key, SESSION), _append(memory), ports, sizes),
@@ -50,7 +50,7 @@ def _added(what: str, message: bytes, embedded: Callable[[], object], ports: Por
     shown = f"{duration(median(added))} ({duration(through.median)} - {duration(inside.median)})"
     ratio = median_ratio(added, limit.blocks)
     row = at_most(f"what HTTP adds to {what}", shown, duration(limit.median), ratio, LIMIT)
-    return row if ratio > 0 else replace(row, verdict="unclear")  # HTTP cannot add less than nothing: that is noise
+    return row if ratio > 0 else replace(row, verdict="unclear")  # a negative difference is noise
 
 
 def _sustained(ports: Ports, sizes: Sizes) -> Row:

@@ -1,7 +1,7 @@
-"""`python -m bench.jsonata SUITE FOLDER`: how faithful and how quick the Python ports of JSONata are.
+"""`python -m bench.jsonata SUITE FOLDER`: the conformance and speed of the Python ports of JSONata.
 
 SUITE is a file of conformance cases. FOLDER holds one folder for each port, made with `pip install --target FOLDER/NAME NAME`:
-several of them call their module alike, so each is measured in a process of its own, which may crash and may hang.
+several of them use the same module name, so each is measured in its own process, which may crash or hang.
 """
 
 from __future__ import annotations
@@ -127,13 +127,13 @@ PORTS: dict[str, Callable[[], Run]] = {
 
 
 def _with(source: str, bindings: dict[str, Any]) -> str:
-    """For ports that take no bindings."""
+    """For ports without bindings."""
     given = "".join(f"${name} := {json.dumps(value)}; " for name, value in bindings.items())
     return f"({given}{source})" if given else source
 
 
 def judged(run: Run, case: dict[str, Any], datasets: dict[str, Any]) -> str:
-    """`right`, `code` (refused as it should be, for another reason), `wrong`, `missed` (not refused) or `raised`."""
+    """Return `right`, `code` (the expected failure with another code), `wrong`, `missed` (no failure) or `raised`."""
     named = case.get("dataset")
     data = datasets[named] if named is not None else case.get("data", UNDEFINED)
     fails = "code" in case or "error" in case
@@ -169,7 +169,7 @@ def alike(left: Any, right: Any) -> bool:
 
 
 def child(suite: Path, name: str, first: int) -> None:
-    """In a process of the port's own: judge each case, then measure the small ones."""
+    """Judge each case, then measure the small ones. This runs in the port's process."""
     cases, datasets = _read(suite)
     with os.fdopen(os.dup(1), "w") as told, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)  # some ports print
@@ -181,7 +181,7 @@ def child(suite: Path, name: str, first: int) -> None:
 
 
 def _took_us(run: Run, source: str) -> float:
-    """Parsed and evaluated; never the same text twice, since some ports keep what they have parsed."""
+    """Parse and evaluate. No text is repeated, because some ports cache parsed expressions."""
     took = []
     for number in range(300):
         text = f"/* {number} */ {source}"
@@ -193,7 +193,7 @@ def _took_us(run: Run, source: str) -> float:
 
 
 def verdicts(suite: Path, folder: Path, name: str, count: int) -> Iterator[str]:
-    """The verdict of the child on each case and on the small expressions. A child that crashes or hangs is restarted."""
+    """Return the results of the child for each case and for the small expressions. Restart a child that crashes or hangs."""
     first = 0
     while first < count:
         for said in _said(suite, folder, name, first):
@@ -256,7 +256,7 @@ def _import_ms(folder: Path, name: str) -> float:
 
 
 def _read(suite: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """All cases but those of a host's own limits of time and depth, which are not the language's."""
+    """Return all cases except those about limits of time and depth, which belong to the host and not to the language."""
     found = json.loads(suite.read_text(encoding="utf-8"))
     return [case for case in found["cases"] if not ("timelimit" in case and "code" in case)], found["datasets"]
 

@@ -12,7 +12,7 @@ FEWEST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The number of rounds and of operations in each; fewer rounds if that would take too long."""
+    """The number of rounds and of operations in each. There are fewer rounds if they take too long."""
 
     rounds: int
     block: int
@@ -51,7 +51,7 @@ def alternate(shape: Blocks, *sides: Callable[[], object]) -> list[Timings]:
 
 
 def median_ratio(ours: list[float], bare: list[float]) -> float:
-    """The ratio to the bare limit, compared round by round: both blocks of a round saw the same machine."""
+    """The ratio to the bare limit, round by round, because both blocks of a round ran under the same load."""
     return median(a / b for a, b in zip(ours, bare, strict=True))
 
 

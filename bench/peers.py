@@ -1,6 +1,6 @@
 """The same facts and queries in LangGraph's SqliteStore and in Chroma: `make bench-peers`, or `python -m bench.peers [--quick]`.
 
-It needs the packages of `bench/peers.txt`, in an environment of their own. Both peers get their vectors made beforehand and
+It needs the packages of `bench/peers.txt`, in a separate environment. Both peers get their vectors made beforehand and
 search by meaning alone; Memwell makes the query's vector within the measured time and searches by words and meaning. No
 query is asked twice. Chroma's search is approximate.
 """
@@ -36,7 +36,7 @@ BATCH = 1000
 
 
 class Vectors:
-    """The vectors of texts, made before anything is measured."""
+    """The vectors of texts, computed before the measurement."""
 
     def __init__(self) -> None:
         self._embedder = WordLlama()
@@ -71,7 +71,7 @@ class Ours:
 
 class LangGraph:
     def __init__(self, path: Path, vectors: Vectors, facts: list[Fact]) -> None:
-        sys.modules["sqlite3"] = import_module("pysqlite3")  # Python's own often cannot load extensions
+        sys.modules["sqlite3"] = import_module("pysqlite3")  # Python's sqlite3 often cannot load extensions
         connection = import_module("sqlite3").connect(str(path), check_same_thread=False, isolation_level=None)
         index = {"dims": DIMENSIONS, "embed": vectors, "text_fields": ["text"], "fields": ["text"]}
         self._store: Any = import_module("langgraph.store.sqlite").SqliteStore(connection, index=index)

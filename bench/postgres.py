@@ -63,7 +63,7 @@ def _append(memory: Memory, session: str) -> Callable[[], object]:
 
 
 def _filled(memory: Memory, facts: list[Fact]) -> Row:
-    """The facts, ten thousand of them in one more session, and all their vectors."""
+    """The facts with all their vectors; ten thousand of them are also in one more session."""
     flow, started = memory.flow(FLOW), time.perf_counter()
     flow.import_lines(_line(fact, fact.session, fact.id) for fact in facts)
     flow.import_lines(_line(fact, LARGE_SESSION, f"large-{fact.number}") for fact in facts[:LARGE])
@@ -101,7 +101,7 @@ def _keyed(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes, session:
 
 
 def _whole(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes) -> list[Row]:
-    """Everything in one collection: as bytes in memory, which is what is done up to half a million, then by the graph."""
+    """Search one collection: as bytes in memory (the method up to half a million), then with the graph."""
     texts, count = [fact.content for fact in facts], len(facts) + len(facts[:LARGE])
     bare.copy_vectors()
     found = [
@@ -131,7 +131,7 @@ def _everywhere(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes, wha
 
 
 def _recall(memory: Memory, texts: list[str], wanted: int, how: str) -> Row:
-    """The share of the ten nearest by exact vectors that is found; of equals, any counts."""
+    """Return the share of the ten nearest vectors that is found. Ties are interchangeable."""
     embedder = WordLlama()
     exact = embedder.embed(texts)
     shares = []
@@ -147,7 +147,7 @@ def _recall(memory: Memory, texts: list[str], wanted: int, how: str) -> Row:
 
 
 def _asks(facts: list[Fact], shape: Blocks, search: Callable[[str], Any], seed: str) -> Callable[[], object]:
-    """One query after the other; none of them twice."""
+    """Yield queries without repetition."""
     texts = [fact.content for fact in facts]
     asked = corpus.queries(texts, (shape.rounds + 1) * shape.block, sessions=5, seed=seed)
     left: Iterator[str] = iter([one.text for one in asked])

@@ -1,4 +1,4 @@
-"""Processes that a measurement starts, and ends again."""
+"""Child processes of measurements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMWELL = str(Path(sys.executable).with_name("memwell"))
 def python(bytecode: Path, *arguments: str) -> str:
     """Run a fresh interpreter and return what it prints.
 
-    It keeps compiled modules in a folder of its own, as an installed package has them, whatever the environment says.
+    It writes compiled modules to a separate folder, like an installed package, regardless of the environment.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(
@@ -39,7 +39,7 @@ def python(bytecode: Path, *arguments: str) -> str:
 
 @contextmanager
 def serving(*arguments: str, port: int, **settings: str) -> Iterator[None]:
-    """A server in a process of its own, from when it accepts connections until it was asked to end."""
+    """Run a server in its own process. Enter when it accepts connections."""
     with TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, *arguments], env={**os.environ, **settings}, cwd=_ROOT, stdout=log, stderr=log

@@ -20,7 +20,7 @@ from .texts import FLOW, TURN
 
 LIMIT = 4.0
 
-# Turn after turn over all sessions, as they would come in: the turns of one session are scattered over the file.
+# Interleave the sessions, as in practice, so that the turns of one session are scattered over the file.
 _FILL = """
 WITH RECURSIVE turn (seq) AS (SELECT 2 UNION ALL SELECT seq + 1 FROM turn WHERE seq < :turns)
 INSERT INTO entry (tenant, id, version, address_id, seq, kind, role, content, origin,
@@ -32,7 +32,7 @@ FROM turn CROSS JOIN address a
 
 
 def last(folder: Path, sizes: Sizes) -> Row:
-    """`last(20)` through the SDK, beside one bare SELECT of the same rows and columns."""
+    """`last(20)` through the SDK, compared with one plain SELECT of the same rows and columns."""
     home = folder / "reads"
     fill(home, sizes.stored_turns // SESSIONS)
     reader = connect.open_reader(_file(home), None)
@@ -51,7 +51,7 @@ def last(folder: Path, sizes: Sizes) -> Row:
 
 
 def fill(home: Path, turns: int) -> None:
-    """A store of many sessions: the SDK begins each of them, plain SQL writes the rest."""
+    """Fill a store with many sessions. The SDK creates each of them, and plain SQL writes the rest."""
     with Memory(home, worker=False) as memory:
         for number in range(SESSIONS):
             memory.flow(FLOW).session(_session(number)).history.append(role="user", content=TURN)

@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in 
 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
-    """Ours and bare alternate on records of the same value."""
+    """Alternate between Memwell and the bare limit, on records of the same value."""
     contract = {"access": "user", "schema": SCHEMA, "strict": True}
     with Memory(folder / "records", worker=False) as memory, bare_records(folder / "records.db", contract) as bare:
         records = memory.user(USER).records

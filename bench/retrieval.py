@@ -1,4 +1,4 @@
-"""A retriever for measuring search quality, through the public API alone; in a directory, or where MEMWELL_BENCH_HOME says.
+"""A retriever for measuring search quality, through the public API alone; in a directory, or in MEMWELL_BENCH_HOME.
 
 Documents are turns: each is appended to its session of one flow, with its speaker and time, and searched for with
 `include=["turns"]`. `factory()` gives an object with `index(documents)` and `search(query, k)`. With `facts()` and `both()`
@@ -23,7 +23,7 @@ ROLES = ("user", "assistant", "system", "tool")
 
 
 class Retriever:
-    """One memory in a directory of its own; each index is a flow of its own."""
+    """One memory in its own directory. Each index is a separate flow."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="memwell-retrieval-")
@@ -39,14 +39,14 @@ class Retriever:
             for batch in _batches(list(group)):
                 turns = self._flow.session(session).history.extend([_turn(document) for document in batch])
                 self._ids.update(zip((turn.id for turn in turns), (document[0] for document in batch), strict=True))
-        self._flow.search("hello", include=["turns"])  # embeds what was added
+        self._flow.search("hello", include=["turns"])  # embeds the new entries
 
     def search(self, query: str, k: int) -> list[str]:
         return [self._ids[hit.id] for hit in self._flow.search(query, limit=k, include=["turns"])]
 
 
 class FromFacts(Retriever):
-    """The same from what is known: alone, or beside the turns."""
+    """The same search in facts, alone or together with the turns."""
 
     def __init__(self, include: list[str]) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def _turn(document: Document) -> dict[str, Any]:
 
 
 def _time(text: str) -> datetime:
-    """The two forms in which such data writes its dates."""
+    """The two date formats of such data."""
     bare = re.sub(r" \(\w+\)", "", text)
     form = "%I:%M %p on %d %B, %Y" if " on " in bare else "%Y/%m/%d %H:%M"
     return datetime.strptime(bare, form).replace(tzinfo=UTC)

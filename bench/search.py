@@ -1,7 +1,5 @@
-"""Search through the SDK, beside bare work on the same facts; see `bare_search` for what that is.
-
-No query is asked twice: Memwell remembers where words occur, and a repeated query would find all of them remembered. A
-query's vector is made within the measured time on both sides.
+"""Search through the SDK, compared with `bare_search` on the same facts. No query is repeated: Memwell caches the positions
+of words, so a repeated query would be faster. A query's vector is made within the measured time on both sides.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ Search = Callable[[Asked], Any]
 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
-    """All about search; the store is made once. What adds to it comes last."""
+    """All measurements of search, on one store. Those that add entries come last."""
     store = build(folder / "store", sizes.entries)
     found = [_written(store), _disk(store), *_opened(folder, store, sizes)]
     with closing(BareSearch(folder / "bare.db", store)) as bare, Memory(store.home) as memory:
@@ -72,7 +70,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
 
 
 class _Ours:
-    """A store that is open, and the queries that were not yet asked of it."""
+    """An open store, and its unused queries."""
 
     def __init__(self, memory: Memory, store: Store) -> None:
         self.flow = memory.flow(FLOW)
@@ -90,7 +88,7 @@ class _Ours:
         return self.flow.search(asked.text, TOP, **conditions)
 
     def fresh(self, wanted: int, *, rare: bool = False) -> list[Asked]:
-        """Queries that nobody has asked yet."""
+        """Return unused queries."""
         seed = next(self._seeds)
         return corpus.queries(self._texts, wanted, sessions=SESSIONS, rare=rare, seed=seed)
 
@@ -113,7 +111,7 @@ class _Ours:
     def filtered(self, name: str, shape: Blocks, everywhere: bool) -> Row:
         asked = self.fresh((shape.rounds + 1) * shape.block)
         search = self.everywhere if everywhere else self.in_session
-        search(asked[0], filter=FILTER)  # makes the columns
+        search(asked[0], filter=FILTER)  # builds the columns
         narrow = _each(lambda one: search(one, filter=FILTER), asked)
         other = _each(search, self.fresh(len(asked)))
         ours, open_ = alternate(shape, narrow, other)
@@ -121,7 +119,7 @@ class _Ours:
         return at_most(f"filtered: {name}", spread(ours), f"{spread(open_)} (unfiltered)", ratio, FILTERED_LIMIT)
 
     def recall(self, bare: BareSearch, wanted: int) -> Row:
-        """The share of the ten nearest by exact vectors that is found; of equals, any counts."""
+        """Return the share of the ten nearest vectors that is found. Ties are interchangeable."""
         places = {fact.id: fact.number for fact in self.store.facts}
         shares = []
         for asked in self.fresh(wanted):
@@ -133,7 +131,7 @@ class _Ours:
         return Row(what, f"{mean:.4f}", "1 (exact)", "-", f">= {RECALL}", verdict(mean >= RECALL))
 
     def added(self, shape: Blocks, everywhere: bool) -> Row:
-        """A new text is written, and found by the next search."""
+        """Write a new text, and find it with the next search."""
         texts = iter(self.fresh((shape.rounds + 1) * shape.block))
         numbers = count()
 
@@ -147,7 +145,7 @@ class _Ours:
         return Row(f"add, then find it: {'all' if everywhere else 'one session'}", spread(ours))
 
     def while_written(self, seconds: float, everywhere: bool) -> Row:
-        """Searches while threads of the same process write, turns and facts in turn, to the flow that is searched."""
+        """Search a flow while threads of the same process write turns and facts to it."""
         stop, written = Event(), [0] * WRITERS
         threads = [Thread(target=self._write, args=(n, stop, written), daemon=True) for n in range(WRITERS)]
         asked = iter(self.fresh(max(200, int(seconds * 2000))))
@@ -176,7 +174,7 @@ class _Ours:
 
 
 def _each(work: Callable[[Any], object], given: list[Any]) -> Callable[[], object]:
-    """Work on one thing after the other; none of them twice."""
+    """Call the function with one item after the other, without repetition."""
     left: Iterator[Any] = iter(given)
     return lambda: work(next(left))
 

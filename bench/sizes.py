@@ -1,4 +1,4 @@
-"""The amounts to measure: enough for figures, or just enough to see that everything runs."""
+"""The amounts to measure: enough for reliable figures, or just enough to test the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store full of facts, written and made ready for search through the public API, as the measurements of search need it."""
+"""A store full of indexed facts for the measurements of search, written through the public API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READY_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A directory that holds the facts, with all their words and vectors, and no job waiting."""
+    """A directory with the facts, all their words and vectors, and no waiting jobs."""
 
     home: Path
     facts: list[Fact]
@@ -50,7 +50,7 @@ def _line(fact: Fact) -> dict[str, object]:
 
 
 def _wait(memory: Memory) -> None:
-    """Search until nothing is left to be embedded, and let the worker finish what it has begun."""
+    """Search until everything is embedded, and wait for the running jobs."""
     until = time.monotonic() + READY_S
     while _is_partly(memory) or _is_waiting(memory):
         if time.monotonic() > until:
@@ -65,5 +65,5 @@ def _is_partly(memory: Memory) -> bool:
 def _is_waiting(memory: Memory) -> bool:
     states = [one.state for one in memory.status().backlog if one.kind == "embed"]
     if "dead" in states:
-        raise RuntimeError("the job that embeds has failed for good")
+        raise RuntimeError("the job that embeds has failed permanently")
     return any(state in ("ready", "running") for state in states)

@@ -1,4 +1,4 @@
-"""One table of plain text: what, our figure, the bare limit, their ratio, the target, and whether it was met."""
+"""One table of plain text: the measurement, our figure, the bare limit, their ratio, the target, and the verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Row:
 
 
 def at_most(what: str, ours: str, bare: str, ratio: float, limit: float) -> Row:
-    """A row whose figure may be at most so many times its bare limit."""
+    """A row with a limit on the ratio of its figure to the bare limit."""
     return Row(what, ours, bare, f"{ratio:.2f} x", f"<= {limit:g} x", verdict(ratio <= limit))
 
 

@@ -1,4 +1,4 @@
-"""A sealed log: in order, exactly as recorded, and never mixed with another session's."""
+"""A sealed log: entries in order, exactly as recorded, and separate for each session."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""One person's memory, and nobody else's."""
+"""The memory of one user, separate from that of all others."""
 
 import tempfile
 

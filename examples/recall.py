@@ -1,4 +1,4 @@
-"""Finding things: by words, by meaning, under conditions, and asking why something was not found."""
+"""Search by words, by meaning and with filters, and explain why an entry was not found."""
 
 import tempfile
 

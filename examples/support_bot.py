@@ -1,4 +1,4 @@
-"""A support flow: what was said in a session, and what holds across all of them."""
+"""A support flow: the turns of a session, and the facts that all sessions share."""
 
 import tempfile
 

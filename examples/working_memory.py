@@ -8,7 +8,7 @@ from memwell import Invalid, Memory
 PROFILE = {
     "type": "object",
     "properties": {
-        "preferred_name": {"type": "string", "description": "What the customer likes to be called."},
+        "preferred_name": {"type": "string", "description": "The name to call the customer by."},
         "language": {"type": "string", "description": "The language to answer in."},
         "interests": {"type": "array", "items": {"type": "string"}, "description": "Products that matter to them."},
     },
@@ -16,14 +16,14 @@ PROFILE = {
 STEP = {"type": "object", "properties": {"step": {"type": "integer"}}}
 
 with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
-    # A definition says what may be kept. Its slug comes from its name.
+    # A definition has the schema of its records. Its slug comes from its name.
     profile = memory.definitions.create("Customer Profile", schema=PROFILE)
-    print(f"definition: {profile.name} is {profile.slug}, scope {profile.scope}, kept for good")
+    print(f"definition: {profile.name} is {profile.slug}, scope {profile.scope}, no lifetime")
 
     # The view of one customer: values, a text for the system prompt, and a tool for the model.
     ada = memory.definitions.bind(["customer_profile"], owner="ada")
     print("known at first:", ada.values)
-    called = {  # what a model sends when it calls the tool
+    called = {  # the arguments of the tool call
         "memory": {
             "customer_profile": {"preferred_name": "Ada", "language": "en", "interests": ["billing", "enterprise plan"]}
         }
@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
     ada.update(called)
     print(ada.prompt("You are a helpful clerk."))
 
-    # The tool, in the format of a provider, takes the bound memories and no others.
+    # The tool, in the format of a provider, accepts only the bound definitions.
     tool = ada.tool("anthropic") or {}
     print("tool:", tool["name"], "for", list(tool["input_schema"]["properties"]["memory"]["properties"]))
     for mistake in ({"customer_profile": {"shoe_size": 39}}, {"orders": {"last": 7}}):
@@ -46,8 +46,8 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
     ada.update({"customer_profile": {"preferred_name": "Countess"}})
     print("replaced:", ada.values["customer_profile"])
 
-    # Global is per customer, wherever they turn up. The other scopes divide it further.
-    print("somebody else:", memory.definitions.bind(["customer_profile"], owner="bob").values)
+    # A global record belongs to a customer in all workflows. The other scopes are narrower.
+    print("another customer:", memory.definitions.bind(["customer_profile"], owner="bob").values)
     memory.definitions.create("Funnel", schema=STEP, scope="workflow")
     memory.definitions.create("Complaint", schema=STEP, scope="thread")
     memory.definitions.create("Scratch", schema=STEP, scope="run")
@@ -79,10 +79,10 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
     for customer in ("ada", "bob"):
         print(f"greeting {customer}:", memory.workflows.run(greeting, owner=customer).output)
 
-    # A schema that stored records do not fit is not saved by accident.
+    # A schema that stored records do not match is rejected by default.
     tighter = {**PROFILE, "required": ["language"]}
     print("would break:", memory.definitions.check("customer_profile", tighter).breaking, "record")
 
-    # The same record, as one of the person's own; and the end of it.
+    # The same record, read as a record of the user, and its erasure.
     print("of the person:", memory.user("ada").records["customer_profile"])
     print("traces left:", memory.user("ada").forget().residual)

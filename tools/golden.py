@@ -131,7 +131,7 @@ def describe_member(member: Any) -> str:
 
 
 def list_handles(value: type) -> dict[str, type]:
-    """The classes that a client hands out, such as `AsyncFlow`, found by the module that defines them."""
+    """The classes of a client and of its results, such as `AsyncFlow`, found by the module that defines them."""
     if value not in (memwell.Memory, memwell.AsyncMemory):
         return {}
     handles: dict[str, type] = {}

@@ -1,7 +1,7 @@
 """Write the two lock files: pinned packages with hashes, without an index address.
 
 `requirements.lock` is for developers. `requirements-runtime.lock` is the part of it that a server with its extras and an
-editable install need. Versions stay unchanged where they fit; `--upgrade` takes the newest.
+editable install need. Versions that still fit stay unchanged; `--upgrade` takes the newest.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ OVERRIDES = {"unset": "str | Sequence[str]", "include": "Sequence[str]", "min_tr
 
 
 class Source(NamedTuple):
-    """An operation whose request has the fields, without those that are arguments of their own."""
+    """An operation whose request has the fields, and the fields that are separate arguments."""
 
     operation: str
     omit: str

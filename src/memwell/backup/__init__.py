@@ -1,4 +1,4 @@
-"""Backups: verified copies of a store that is in use, and restores, in which erased data stays erased.
+"""Backups: verified copies of a store that is in use, and restores that do not bring erased data back.
 
 from memwell.backup import back_up, check, restore
 

@@ -55,7 +55,7 @@ from .manifest import (
 
 Key = dict[str, Any]
 SLACK = MINUTE
-"""Allowance for the difference of clocks, and for the time that the write of an erasure takes."""
+"""Allowance for clocks that differ, and for the duration of the write of an erasure."""
 
 
 class Source(NamedTuple):
@@ -69,40 +69,48 @@ class Source(NamedTuple):
     keys: dict[str, dict[str, Key]]
 
     def knows(self, tenant: str, made_at: int) -> bool:
-        """Return True if it has this tenant. Another of the same name has another time of creation."""
+        """Return True if the source has this tenant. Another tenant of the same name has another time of creation."""
         return tenant in self.lines and self.made_at.get(tenant) == made_at
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """All sources. Only erasures after the backup count: data that is in it although it was erased before was added again.
-    Only sources
-    that are newer than the backup know the state of its keys."""
+    """All sources of erasures for one backup. Only erasures after the backup count: if erased data is in the backup, it was added
+    again. Only sources that are newer than the backup have the current state of its keys."""
 
     since: datetime
     sources: list[Source] = field(default_factory=list)
 
     def lines(self, tenant: str) -> list[Line]:
-        """All later erasures, once, in the order of time."""
+        """Return all later erasures without duplicates, in the order of time."""
         every = {
             line for source in self.sources for line in source.lines.get(tenant, ()) if self._is_since(source, line.at)
         }
         return sorted(every, key=lambda line: (line.at, line.kind, line.id))
 
     def is_dropped(self, tenant: str, made_at: int) -> bool:
-        """Return True if a tenant was deleted since. A source that still has it was restored."""
+        """Return True if a tenant was deleted after the backup. A source that has it although it was deleted was restored."""
         mark = tenant_mark(tenant, made_at)
-        told = [one for one in self.sources if mark in one.dropped and one.made_at.get(tenant) != made_at]
-        return any(self._is_since(one, one.dropped[mark]) for one in told)
+        return any(
+            self._is_since(source, source.dropped[mark])
+            for source in self.sources
+            if mark in source.dropped and source.made_at.get(tenant) != made_at
+        )
 
     def keys(self, tenant: str, made_at: int, keys: Iterable[Key]) -> list[Key]:
         """Return those keys of a tenant that still exist, with their revocations."""
-        newer = self.speaking(tenant, made_at)
-        left = [key for key in keys if not any(_lacks(one, tenant, key) for one in newer)]
-        return [key | {"revoked_at": _find_revocation(key, tenant, newer)} for key in left]
+        newer = [(source.keys.get(tenant, {}), micros(source.until)) for source in self.newer(tenant, made_at)]
+        result = []
+        for key in keys:
+            if any(key["id"] not in known and key["created_at"] <= until for known, until in newer):
+                continue  # it was deleted; a source has no keys that are newer than itself
+            same = [key, *(known[key["id"]] for known, _ in newer if key["id"] in known)]
+            revoked_at = min((one["revoked_at"] for one in same if one["revoked_at"] is not None), default=None)
+            result.append(key | {"revoked_at": revoked_at})
+        return result
 
-    def speaking(self, tenant: str, made_at: int) -> list[Source]:
-        """The sources that know a tenant after the backup."""
+    def newer(self, tenant: str, made_at: int) -> list[Source]:
+        """Return the sources that have the tenant and are newer than the backup."""
         return [one for one in self.sources if one.until > self.since and one.knows(tenant, made_at)]
 
     def _is_since(self, source: Source, at: int) -> bool:
@@ -112,16 +120,6 @@ class Knowledge:
 
 def micros(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-
-def _lacks(source: Source, tenant: str, key: Key) -> bool:
-    """Return True if a key was deleted. A source cannot know keys that are newer than itself."""
-    return key["id"] not in source.keys.get(tenant, {}) and bool(key["created_at"] <= micros(source.until))
-
-
-def _find_revocation(key: Key, tenant: str, newer: Sequence[Source]) -> int | None:
-    same = [key, *(one.keys[tenant][key["id"]] for one in newer if key["id"] in one.keys.get(tenant, {}))]
-    return min((one["revoked_at"] for one in same if one["revoked_at"] is not None), default=None)
 
 
 def open_existing(config: Config) -> CopyableStore:
@@ -154,10 +152,8 @@ def read_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Sou
         def ask(query: str, **given: Any) -> list[Any]:
             return db.execute(known[query].sql, given).fetchall()
 
-        dropped, made_at = (
-            dict(ask("list_dropped", after="", limit=ALL)),
-            dict(ask("list_tenants", after="", limit=ALL)),
-        )
+        dropped = dict(ask("list_dropped", after="", limit=ALL))
+        made_at = dict(ask("list_tenants", after="", limit=ALL))
         keys = {tenant: _by_id(ask("page_keys", tenant=tenant)) for tenant in here}
     return Source(folder.name, manifest.created_at, lines, dropped, made_at, keys)
 
@@ -165,7 +161,7 @@ def read_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Sou
 def read_neighbours(folder: Path, manifest: Manifest, tenants: Sequence[str]) -> Iterator[Source]:
     """Read the other backups in the same folder. A newer one that cannot be read is an error, because it may know an erasure."""
     own = folder.resolve()
-    around = dict.fromkeys([own.parent, folder.absolute().parent.resolve()])  # it may be a link to elsewhere
+    around = dict.fromkeys([own.parent, folder.absolute().parent.resolve()])  # the folder may be a link
     for path in (path for place in around for path in list_backups(place)):
         if path.resolve() == own:
             continue
@@ -174,8 +170,8 @@ def read_neighbours(folder: Path, manifest: Manifest, tenants: Sequence[str]) ->
         except MemwellError as error:
             if path.name > build_name(manifest.created_at, "whole"):
                 raise Corrupted(
-                    f"{error.message} It is newer than {folder.name}, so it is not known what was erased since: move it "
-                    "away if it cannot be mended."
+                    f"{error.message} It is newer than {folder.name} and may have later erasures: repair it, or move "
+                    "it out of the folder."
                 ) from error
 
 
@@ -194,7 +190,7 @@ def read_sources(named: str, tenants: Sequence[str]) -> Iterator[Source]:
     else:
         found = list_backups(folder) if folder.is_dir() else []
         if not found:
-            raise Invalid(f"{named} is neither a backup nor a folder of them, nor a data directory.")
+            raise Invalid(f"{named} is neither a backup, nor a folder of backups, nor a data directory.")
         yield from (read_backup(path, read(path), tenants) for path in found)
 
 
@@ -210,9 +206,9 @@ def _by_id(rows: Iterable[Sequence[Any]]) -> dict[str, Key]:
 
 # -- applying erasures -------------------------------------------------------------------------------------------------------
 #
-# Erasures are applied in the copy, where nobody sees it yet, in the same way as at first: facts go with the sessions that they
-# rest on, summaries with their entries, and runs lose what they have of both. These consequences are not logged; the lines of
-# the erasures are added to the log instead, so that the next backup knows them.
+# Erasures are applied to the copy before it is visible. They have the same consequences as the original ones: facts are erased
+# with the sessions that they rest on, summaries are dissolved with their entries, and runs that used either are emptied. The
+# consequences are not logged. The lines of the original erasures are added to the log, so that the next backup has them.
 
 
 PAGE = 5000
@@ -244,23 +240,19 @@ class _Location(NamedTuple):
 
 
 class Reapplied(NamedTuple):
-    """The number of things that were erased again, and of traces that were found afterwards."""
+    """The number of items that were erased again, and of traces that were found afterwards."""
 
     found: int
     residual: int
 
 
 def reapply(store: Store, tenant: str, lines: Collection[Line], clock: Clock) -> Reapplied:
-    """Apply erasures as far as their data is there, so that no byte of it is left. Erasures that were under way during the
-    backup are
-    finished."""
+    """Apply erasures to a copied tenant, and finish those that were running during the backup. No byte of the data is left."""
     principal = Principal(tenant, "operator", "restore")
     known = store.read(tenant, lambda tx: set(log.list_lines(tx)))
     fresh = [line for line in lines if line not in known]
     if not log.KINDS.issuperset(line.kind for line in fresh):
-        raise Unsupported(
-            "A newer version of Memwell has erased things that this one does not know: upgrade this program."
-        )
+        raise Unsupported("An erasure log is from a newer version of Memwell: upgrade this program.")
     if not all(log.is_sound(line) for line in fresh):
         raise Corrupted("An erasure log has impossible erasures. Nothing was changed.")
     found, asked = 0, list[str]()
@@ -279,11 +271,11 @@ def _is_waiting(tx: Tx) -> bool:
 
 
 def _finish(store: Store, tenant: str, asked: Sequence[str], clock: Clock) -> int:
-    """Run the `erase` jobs. Return how many traces are left."""
+    """Run the `erase` jobs, and return the number of traces that are left."""
     store.write(tenant, lambda tx: tx.send("take_over_erasures", now=clock.now()))
     Worker(store, clock, {"erase": erase}).run_due(tenant)
     if store.read(tenant, _is_waiting) or not store.scrub(tenant, "always"):
-        raise StorageError("What was erased since this backup could not be erased again: nothing was restored.")
+        raise StorageError("Later erasures could not be repeated in the copy of this backup. Nothing was restored.")
     done = [store.read(tenant, partial(queue.find, job_id=job)) for job in asked]
     return sum(msgspec.json.decode(job.result)["residual"] for job in done if job is not None and job.result)
 
@@ -300,7 +292,7 @@ class _Erasures:
         self._jobs: list[str] = []
 
     def erase(self) -> tuple[int, list[str]]:
-        """Return how much was found, and the ids of the jobs that remove its last traces."""
+        """Return the number of erased items, and the ids of the jobs that remove their last traces."""
         last = self._tx.row("end_of_erasure") or (0,)
         for file_id in sorted(self._marks.get("file", ())):
             job = bury_file(self._tx, file_id, self._space.now)
@@ -309,19 +301,26 @@ class _Erasures:
                 self._found += 1
         collections = [number for number in self._numbers("collection") if self._tx.row("collection_exists", id=number)]
         ended = self._find_addresses("ended")
-        whole = {one.id: one for number in collections for one in self._list_addresses(number)}
-        gone = whole | {one.id: one for one in self._find_addresses("address")}
-        named = dict(self._find_entries())
-        self._forget_sessions([one for one in gone.values() if one.id not in whole])
-        for entry_id, address_id in named.items():
-            if address_id not in gone:
+        in_collections = {
+            row[0]: _Location(*row) for number in collections for row in self._tx.rows("addresses_in", id=number)
+        }
+        erased = in_collections | {one.id: one for one in self._find_addresses("address")}
+        entries = self._find_entries()
+        for one in erased.values():
+            # Erase the facts that rest on this session alone, and its words in other facts. Whole collections need no such care.
+            if one.id in in_collections or one.kind != TALK:
+                continue
+            if self._space.find_collection_id(one.facts) is not None:
+                forget_session(self._space, one.facts, one.id)
+        for entry_id, address_id in entries.items():
+            if address_id not in erased:
                 self._erase_entry(entry_id, address_id)
         for run_id in sorted(self._marks.get("run", ())):
             self._found += delete_run(self._tx, run_id)
         self._delete_documents()
-        self._deactivate_files(gone.values())
-        self._bury(list(gone.values()), None)
-        self._bury([one for one in ended if one.id not in gone], EVERY_RUN)
+        self._deactivate_files(erased.values())
+        self._bury(list(erased.values()), None)
+        self._bury([one for one in ended if one.id not in erased], EVERY_RUN)
         for number in collections:
             erase_collection(self._tx, number, self._space.now)
             self._found += 1
@@ -339,37 +338,30 @@ class _Erasures:
         rows = [self._tx.row("located_address", id=number) for number in self._numbers(kind)]
         return [one for one in (_Location(*row) for row in rows if row is not None) if one.dialect != GRAVE]
 
-    def _list_addresses(self, collection_id: int) -> list[_Location]:
-        return [_Location(*row) for row in self._tx.rows("addresses_in", id=collection_id)]
-
-    def _find_entries(self) -> Iterator[tuple[str, int]]:
-        """The erased entries and their addresses. A mark is a hash, so all entries are compared with it."""
+    def _find_entries(self) -> dict[str, int]:
+        """Return the erased entries with their addresses. A mark is a hash, so compare it with all entries."""
         marks, after = self._marks.get("entry"), 0
-        while rows := self._tx.rows("page_names", after=after, limit=PAGE) if marks else ():
+        found: dict[str, int] = {}
+        while marks and (rows := self._tx.rows("page_names", after=after, limit=PAGE)):
             after = rows[-1][0]
-            yield from ((row[2], row[1]) for row in rows if log.entry_mark(row[1], row[2]) in (marks or ()))
-
-    def _forget_sessions(self, addresses: Sequence[_Location]) -> None:
-        """Delete the facts that rest on these sessions alone, and the words of the sessions in other facts."""
-        for one in addresses:
-            if one.kind == TALK and self._space.find_collection_id(one.facts) is not None:
-                forget_session(self._space, one.facts, one.id)
+            found |= {row[2]: row[1] for row in rows if log.entry_mark(row[1], row[2]) in marks}
+        return found
 
     def _erase_entry(self, entry_id: str, address_id: int) -> None:
         row = self._tx.row("located_address", id=address_id)
         if row is None or not self._tx.rows("entry_addresses", id=entry_id):
-            return  # it was erased together with something else
-        where = _Location(*row)
-        if where.kind == KNOWN and not where.path:
-            release_fact(self._space, where.place, entry_id)
-        elif where.kind == TALK:
+            return  # another erasure has removed it
+        location = _Location(*row)
+        if location.kind == KNOWN and not location.path:
+            release_fact(self._space, location.place, entry_id)
+        elif location.kind == TALK:
             dissolve_summaries(self._space, entry_id)
         erase_fact(self._tx, entry_id, self._space.now)
         forget_runs(self._tx, [address_id])
         self._found += 1
 
     def _deactivate_files(self, addresses: Iterable[_Location]) -> None:
-        """Deactivate files whose text is erased."""
+        """Deactivate the files with erased text."""
         for one in addresses:
             row = self._tx.row("find_file", id=one.path) if one.kind == file_rows.TEXT else None
             file = None if row is None else File(*row)
@@ -382,20 +374,17 @@ class _Erasures:
         marks = self._marks.get("document")
         if not marks:
             return
-        every = list(_documents(self._tx))
-        gone = {row[1] for row in every if log.document_mark(row[0], row[1], row[5]) in marks}
-        for kind, document_id, _, _, body, made_at, _ in every:
-            if log.document_mark(kind, document_id, made_at) in marks or body in gone:
+        documents: list[Row] = []
+        after = ("", "")
+        while rows := self._tx.rows("page_document", after=after[0], after_too=after[1], limit=PAGE):
+            documents += rows
+            after = (rows[-1][0], rows[-1][1])
+        erased = {row[1] for row in documents if log.document_mark(row[0], row[1], row[5]) in marks}
+        for kind, document_id, _, _, body, made_at, _ in documents:
+            if log.document_mark(kind, document_id, made_at) in marks or body in erased:
                 self._found += self._tx.run("delete_document", kind=kind, id=document_id)
 
     def _bury(self, addresses: Sequence[_Location], spared: str | None) -> None:
         if addresses:
             self._jobs.append(bury(self._tx, [one.grave_row for one in addresses], self._space.now, spared=spared))
             self._found += len(addresses)
-
-
-def _documents(tx: Tx) -> Iterator[Row]:
-    after = ("", "")
-    while rows := tx.rows("page_document", after=after[0], after_too=after[1], limit=PAGE):
-        yield from rows
-        after = (rows[-1][0], rows[-1][1])

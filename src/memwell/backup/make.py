@@ -1,4 +1,4 @@
-"""Making a backup: under another name at first, until it is verified."""
+"""Making a backup. It has a temporary name until it is verified."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def back_up(
     tenants: Sequence[str] = (),
     erasures_only: bool = False,
     keep: int | None = None,
-    progress: Progress = lambda what: None,
+    progress: Progress = lambda step: None,
 ) -> Made:
     """Copy a data directory or a database that is in use into a new folder inside `folder`, and verify the copy.
 
@@ -93,21 +93,21 @@ class _Wanted(NamedTuple):
 
 @contextmanager
 def translate_os_errors() -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Turn errors of the operating system into errors of Memwell."""
     try:
         yield
     except OSError as error:
-        what = f"{error.filename or 'The disk'} cannot be read or written: {error.strerror}"
+        problem = f"{error.filename or 'The disk'} cannot be read or written: {error.strerror}"
         if error.errno in NO_ROOM:
-            raise StorageFull(f"{what}. Free some space, or check the rights; nothing was changed.") from error
-        raise StorageError(f"{what}.") from error
+            raise StorageFull(f"{problem}. Free some space, or check the rights; nothing was changed.") from error
+        raise StorageError(f"{problem}.") from error
 
 
 def _choose_folder(config: Config, folder: str | Path | None) -> Path:
     """Return the folder of backups: by default beside the data, and never inside it."""
     if folder is None:
         if config.on_postgres:
-            raise Invalid("Say where to: a folder for backups of a database has to be named.")
+            raise Invalid("A backup of a database needs a folder: give one.")
         home = config.home_path.absolute()
         return home.with_name(f"{home.name}-backups")
     place = Path(folder).expanduser().absolute()
@@ -154,7 +154,7 @@ def sweep_folder(folder: Path) -> None:
     sweep([*partial, *folder.glob(".memwell-restoring-*")])
 
 
-# -- filling it ----------------------------------------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------------------------------
 
 
 def _fill(
@@ -201,7 +201,7 @@ def _copy_tenant(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: 
         return None
 
 
-# -- sealing it ----------------------------------------------------------------------------------------------------------
+# -- manifest ----------------------------------------------------------------------------------------------------------
 
 
 def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
@@ -212,7 +212,7 @@ def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
             progress(f"checking {path.stem}")
             with connect.translate_errors(path):
                 db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-                db.pragma("journal_mode", "delete")  # so that there is no log beside it
+                db.pragma("journal_mode", "delete")  # so that it has no log file beside it
                 db.close()
             require_sound(path)
     for path in sorted(path for path in partial.rglob("*") if path.is_file()):
@@ -233,20 +233,20 @@ def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
 
 
 def prune(made: Path, manifest: Manifest, keep: int) -> list[str]:
-    """Remove the oldest backups of the same home, kind and tenants. Unreadable ones and links are left alone, and so are
-    those with
-    tenants or erasures that the new one does not know."""
+    """Remove the oldest backups of the same home, kind and tenants. Keep links, unreadable backups, and those with tenants or
+    erasures that the new one lacks."""
     newest = read_backup(made, manifest, manifest.names)
     alike = [path for path in list_backups(made.parent) if path == made or _is_superseded(path, manifest, newest)]
     doomed = [path for path in alike[:-keep] if path != made]
     for path in doomed:
         cut = path.with_name(path.name + PARTIAL)
-        os.rename(path, cut)  # a removal that is cut off leaves nothing that looks whole
+        os.rename(path, cut)  # an interrupted removal must not look like a complete backup
         shutil.rmtree(cut)
     return [path.name for path in doomed]
 
 
 def _is_superseded(path: Path, other: Manifest, newest: Source) -> bool:
+    """Return True if the newest backup can replace this one."""
     if path.is_symlink():
         return False
     try:
@@ -258,9 +258,8 @@ def _is_superseded(path: Path, other: Manifest, newest: Source) -> bool:
 
 
 def _is_known_by(newest: Source, older: Source) -> bool:
-    """Return True if the newer backup has each tenant of the older one with all its erasures, or knows that it was deleted.
-    A home may
-    have been lost, and created anew in the same place."""
+    """Return True if the newer backup has each tenant of the older one with all its erasures, or its deletion. It has not if the
+    home was lost and another was created in its place."""
     for tenant, lines in older.lines.items():
         made_at = older.made_at[tenant]
         if tenant_mark(tenant, made_at) in newest.dropped:

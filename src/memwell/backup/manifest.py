@@ -121,13 +121,12 @@ def render_manifest(manifest: Manifest) -> bytes:
 
 
 def read(folder: Path) -> Manifest:
-    """Read the manifest of a backup. One that is not exactly as it was written is refused, and so are paths that lead
-    elsewhere."""
+    """Read the manifest of a backup. Reject a changed one, and paths that lead out of the folder."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise NotFound(f"There is no backup at {folder}.")
     if folder.name.endswith(PARTIAL):
-        raise Invalid(f"{folder.name} was cut off while it was made: it is no backup.")
+        raise Invalid(f"{folder.name} is the remains of an interrupted backup: choose another one.")
     if not path.is_file():
         raise Invalid(_explain_absence(folder))
     if path.stat().st_size > MAX_MANIFEST:
@@ -141,7 +140,7 @@ def read(folder: Path) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} cannot be read. Nothing was changed.") from None
     if render_manifest(seal_manifest(manifest)) != data or not _is_coherent(manifest):
-        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is not what was written. Nothing was changed.")
+        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} was modified. Nothing was changed.")
     return manifest
 
 
@@ -152,14 +151,14 @@ class _Version(msgspec.Struct):
 def _explain_absence(folder: Path) -> str:
     inside = sorted(path.name for path in folder.iterdir() if is_name(path.name))
     if inside:
-        return f"{folder} holds {len(inside)} backups: name one. The newest is {folder / inside[-1]}."
+        return f"{folder} is a folder of {len(inside)} backups: choose one. The newest is {folder / inside[-1]}."
     if (folder / "control.db").is_file():
-        return f"{folder} is a data directory and no backup: use `memwell move`, or make a backup of it first."
-    return f"{folder} is no backup of Memwell: there is no {MANIFEST} in it."
+        return f"{folder} is a data directory, not a backup: use `memwell move`, or back it up first."
+    return f"{folder} is not a backup of Memwell: it has no {MANIFEST}."
 
 
 def _is_coherent(manifest: Manifest) -> bool:
-    """Return True if a manifest could have been written like this. Names in it become parts of paths."""
+    """Return True if all values of a manifest are possible. Names in it become parts of paths."""
     numbers = [n for one in manifest.tenants for n in (one.entries, one.files, one.erasures)]
     moment = manifest.created_at
     return (
@@ -175,15 +174,15 @@ def _is_coherent(manifest: Manifest) -> bool:
     )
 
 
-def _is_possible(one: FileInfo) -> bool:
-    parts = one.path.split("/")
-    if not _FILE.fullmatch(one.path) or not _DIGEST.fullmatch(one.sha256) or one.size < 0:
+def _is_possible(file: FileInfo) -> bool:
+    parts = file.path.split("/")
+    if not _FILE.fullmatch(file.path) or not _DIGEST.fullmatch(file.sha256) or file.size < 0:
         return False
-    return parts[0] != "blobs" or (parts[3] == one.sha256 and parts[3].startswith(parts[2]))
+    return parts[0] != "blobs" or (parts[3] == file.sha256 and parts[3].startswith(parts[2]))
 
 
 def _is_complete(manifest: Manifest) -> bool:
-    """Return True if every tenant has its files, once, and there are no other files."""
+    """Return True if the files are exactly those of the tenants, each listed once."""
     whole, names = manifest.kind == "whole", manifest.names
     paths = [one.path for one in manifest.files]
     needed = {"control.db", *(f"erasures/{name}.jsonl" for name in names)}
@@ -217,7 +216,7 @@ def require_whole(folder: Path, files: list[FileInfo]) -> None:
         if not regular:
             raise Corrupted(f"{folder.name} is damaged: {one.path} is missing. Nothing was changed.")
         if digest_of(path) != (one.size, one.sha256):
-            raise Corrupted(f"{folder.name} is damaged: {one.path} is not what was written. Nothing was changed.")
+            raise Corrupted(f"{folder.name} is damaged: {one.path} was modified. Nothing was changed.")
 
 
 def write_lines(path: Path, found: list[Line]) -> None:
@@ -245,7 +244,7 @@ Shape = frozenset[tuple[str, str, str | None]]
 
 
 def check(path: str | Path) -> Manifest:
-    """Verify a backup and return its manifest, or raise. Nothing is changed."""
+    """Verify a backup and return its manifest, or raise. This changes nothing."""
     folder = Path(path).expanduser()
     manifest = read(folder)
     require_readable(manifest, folder)
@@ -265,13 +264,13 @@ def list_strangers(path: str | Path, manifest: Manifest) -> list[str]:
 
 
 def require_readable(manifest: Manifest, folder: Path) -> None:
-    """Raise if this program does not know the tables of a backup."""
+    """Raise if the tables of a backup are newer than this program."""
     if manifest.schema > queries.newest("sqlite"):
         raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
 
 
 def require_sound(path: Path) -> None:
-    """Raise if a database file that nobody has open is damaged."""
+    """Raise if a database file is damaged. No process may have it open."""
     with open_database(path) as db:
         damage = connect.list_damage(db, 5)
     if damage:
@@ -279,9 +278,8 @@ def require_sound(path: Path) -> None:
 
 
 def require_ours(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> None:
-    """Raise unless files name the tenants of the manifest, have possible erasures, and only our tables: a trigger would go
-    on acting
-    after a restore. The files must be known to be as they were written."""
+    """Raise unless the files name the tenants of the manifest, have possible erasures, and only our tables: a trigger would
+    still fire after a restore. The caller has compared the files with the manifest."""
     with open_database(folder / "control.db") as db:
         _require_shape(db, folder / "control.db", "control")
         tenants_made = db.execute("SELECT id, created_at FROM tenant ORDER BY id").fetchall()
@@ -317,7 +315,7 @@ def open_database(path: Path) -> Iterator[apsw.Connection]:
 def _require_shape(db: apsw.Connection, path: Path, kind: str) -> None:
     connect.is_current(db, kind, path.name)
     if _shape(db) != _shape_of(kind, int(db.pragma("user_version"))):
-        raise Corrupted(f"{path.name} holds what is not of Memwell, or lacks a table. Nothing was changed.")
+        raise Corrupted(f"{path.name} has foreign tables, or lacks one of ours. Nothing was changed.")
 
 
 @cache
@@ -334,7 +332,7 @@ def _shape_of(kind: str, version: int) -> Shape:
 
 
 def _shape(db: apsw.Connection) -> Shape:
-    """The tables and indexes of a file, with their SQL. That of SQLite's own may differ from version to version."""
+    """The tables and indexes of a file, with their SQL. That of SQLite's own tables depends on its version and is left out."""
     rows: list[Any] = db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
     virtual = tuple(f"{row[1]}_" for row in rows if str(row[2]).upper().startswith("CREATE VIRTUAL TABLE"))
     ours = [row for row in rows if row[0] not in ("table", "index") or not str(row[1]).startswith("sqlite_")]

@@ -1,6 +1,5 @@
-"""Restoring a backup: it is verified and copied beside itself, later erasures are applied to the copy, and the rest is
-brought to its
-target. An erased byte never gets there, not even if the restore is interrupted."""
+"""Restoring a backup: verify it, copy it to a staging folder, apply later erasures to the copy, and copy the rest to the target.
+Erased data never reaches the target, not even if the restore is interrupted."""
 
 from __future__ import annotations
 
@@ -29,13 +28,12 @@ from .manifest import Manifest, read, require_ours, require_readable, require_wh
 
 ATTEMPTS = 20
 AHEAD = 1 << 20
-"""Distance between the numbers of a restored tenant and those of the one that it replaces, which is in use meanwhile."""
+"""Distance between the numbers of a restored tenant and those of the tenant that it replaces, which is still in use."""
 
 
 class RestoredTenant(NamedTuple):
-    """A restored tenant: how much was erased again and how many traces of it were found afterwards, the number of its keys
-    (None if they
-    could not be restored), and the files that the backup lacks."""
+    """A restored tenant. `erased`: the items that were erased again. `residual`: the traces of them that were found afterwards.
+    `keys`: the number of restored keys; None if they could not be restored. `lost`: the files that the backup lacks."""
 
     tenant: str
     entries: int
@@ -47,8 +45,8 @@ class RestoredTenant(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The result of a restore. `dropped`: tenants that were deleted since, and are left out. `told_by`: the sources of erasures.
-    `known_until`: the time up to which they are known for every restored tenant."""
+    """The result of a restore. `dropped`: tenants that were deleted later and are not restored. `told_by`: the sources of
+    erasures. `known_until`: the time up to which erasures are known for every restored tenant."""
 
     tenants: list[RestoredTenant]
     dropped: list[str]
@@ -63,18 +61,18 @@ def restore(
     tenants: Sequence[str] = (),
     replace: bool = False,
     erasures: Sequence[str | Path] = (),
-    progress: Progress = lambda what: None,
+    progress: Progress = lambda step: None,
 ) -> Restored:
     """Restore a backup, or some of its tenants, into a data directory or a database.
 
-    Data that was erased since stays erased, as far as it is known: from the tenant that is replaced, from newer backups in
-    the same folder, and from the sources in `erasures`. No part of a tenant is visible before all of it is there.
+    Data that was erased later stays erased. Erasures are read from the tenant that is replaced, from newer backups in the same
+    folder, and from the sources in `erasures`. A tenant becomes visible when it is complete.
     """
     folder = Path(backup).expanduser()
     manifest = read(folder)
     require_readable(manifest, folder)
     if manifest.kind != "whole":
-        raise Invalid(f"{folder.name} holds no memory, only what was erased: give it with --erasures.")
+        raise Invalid(f"{folder.name} has only an erasure log: give it with --erasures.")
     chosen = list(dict.fromkeys(tenants)) or manifest.names
     missing = [name for name in chosen if name not in manifest.names]
     if missing:
@@ -100,12 +98,12 @@ def restore(
 
 @contextmanager
 def _stage(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[SqliteStore]:
-    """Copy the needed databases beside the backup, where nothing is exposed that the backup does not expose."""
-    beside_it = folder.resolve().parent
-    writable = os.access(beside_it, os.W_OK)
+    """Copy the needed databases to a folder beside the backup, which exposes no more than the backup does."""
+    parent = folder.resolve().parent
+    writable = os.access(parent, os.W_OK)
     if writable:
-        sweep_folder(beside_it)
-    place = Path(tempfile.mkdtemp(prefix=".memwell-restoring-", dir=beside_it if writable else None))
+        sweep_folder(parent)
+    place = Path(tempfile.mkdtemp(prefix=".memwell-restoring-", dir=parent if writable else None))
     lock = claim(place)
     try:
         (place / "tenants").mkdir(mode=0o700)
@@ -124,7 +122,7 @@ def _stage(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[
 
 
 class _Restore:
-    """One backup on its way into one store."""
+    """Restores one backup into one store."""
 
     def __init__(
         self,
@@ -150,8 +148,8 @@ class _Restore:
         present = [name for name in wanted if self._target.control.rows("find_tenant", id=name)]
         if present and not replace:
             raise Conflict(
-                f"There is a tenant {present[0]} at the target already: restore to another place, or replace it "
-                "(--replace), which loses what was written since."
+                f"The target has a tenant {present[0]} already: restore to another place, or replace the tenant with --replace, "
+                "which loses its changes since the backup."
             )
         for name in wanted:
             self._prepare(name)
@@ -160,16 +158,14 @@ class _Restore:
             done += [self._replace(name, present) for name in present]
         finally:
             self._copier.discard()
-        speaking = {name: self._known.speaking(name, self._made_at[name]) for name in wanted}
-        told_by = dict.fromkeys(
-            source.name for source in self._known.sources if any(source in s for s in speaking.values())
-        )
+        newer = [self._known.newer(name, self._made_at[name]) for name in wanted]
+        names = dict.fromkeys(source.name for source in self._known.sources if any(source in some for some in newer))
         since = self._manifest.created_at
-        until = min((max([since, *(one.until for one in found)]) for found in speaking.values()), default=since)
-        return Restored(sorted(done), dropped, list(told_by), until)
+        until = min((max([since, *(source.until for source in some)]) for some in newer), default=since)
+        return Restored(sorted(done), dropped, list(names), until)
 
     def _prepare(self, tenant: str) -> None:
-        """Apply later erasures to the copy, and check that the rest is sound."""
+        """Apply later erasures to the copy, and check the rest for damage."""
         self._progress(f"preparing {tenant}")
         again = reapply(self._staged, tenant, self._known.lines(tenant), self._clock)
         before = self._erased.get(tenant, Reapplied(0, 0))
@@ -196,7 +192,7 @@ class _Restore:
         return results
 
     def _replace(self, tenant: str, present: Sequence[str]) -> RestoredTenant:
-        """Replace a tenant of the target. If something is erased meanwhile, the copy is prepared again."""
+        """Replace a tenant of the target. If data is erased from it meanwhile, prepare the copy again."""
         self._progress(f"restoring {tenant}")
         for _ in range(ATTEMPTS):
             self._raise_numbers(tenant)
@@ -205,7 +201,7 @@ class _Restore:
             self._known.sources[-1] = read_store(self._target, self._known.sources[-1].name, present)
             self._prepare(tenant)
         else:
-            raise Unavailable(f"Things are being erased from {tenant} all the time: try again in a moment.")
+            raise Unavailable(f"Data keeps being erased from {tenant}: try again in a moment.")
         self._target.scrub(tenant)
         keys = self._keys(tenant)
         made = {"id": tenant, "created_at": self._made_at[tenant]}
@@ -216,7 +212,7 @@ class _Restore:
         return self._result(tenant, keys, replaced=True)
 
     def _build_approval(self, tenant: str) -> Approve:
-        """Return a function that approves a replacement if all erasures are known, and all numbers in use are below the new
+        """Return a function that approves a replacement if all erasures are known and all numbers in use are lower than the new
         ones."""
         known = set(self._known.sources[-1].lines.get(tenant, ()))
         ours = self._staged.read(tenant, _numbers)
@@ -228,23 +224,23 @@ class _Restore:
         return approve
 
     def _raise_numbers(self, tenant: str) -> None:
-        """Make all later numbers higher than those in use, so that neither an index in memory nor a watcher confuses the restored
-        tenant with the one that it replaces."""
+        """Raise the numbers of the copy above those in use, so that no cached index and no watcher mistakes the restored tenant
+        for the one that it replaces."""
         both = zip(*(store.read(tenant, _numbers) for store in (self._staged, self._target)), strict=True)
         entry, removal, event = (max(pair) + AHEAD for pair in both)
-        self._staged.write(tenant, lambda tx: _begin_anew(tx, removal, event, self._clock.now()))
+        self._staged.write(tenant, lambda tx: _announce(tx, removal, event, self._clock.now()))
         self._staged.number_from(tenant, entry)
 
     def _keys(self, tenant: str) -> list[Key] | None:
-        """The keys that are still valid; None if the target has keys that were hashed with another secret."""
+        """Return the keys that were not deleted; None if the target has keys that were hashed with another secret."""
         keys = self._known.keys(tenant, self._made_at[tenant], read_keys(self._staged, tenant).values())
         return None if keys and not self._target.control.adopt(self._staged.control.secret) else keys
 
     def _build_revocations(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The changes that delete or revoke keys of the target, as far as a newer source says so."""
+        """Yield changes that delete or revoke keys of the target that a newer source lacks or has revoked."""
         made_at = self._made_at[tenant]
         others = [
-            one.keys.get(tenant, {}) for one in self._known.speaking(tenant, made_at) if one != self._known.sources[-1]
+            one.keys.get(tenant, {}) for one in self._known.newer(tenant, made_at) if one != self._known.sources[-1]
         ]
         known = set(read_keys(self._staged, tenant)).union(*others)
         shared = [key for key in read_keys(self._target, tenant).values() if key["id"] in known]
@@ -271,10 +267,10 @@ def _numbers(tx: Tx) -> tuple[int, int, int]:
     return (*search_state(tx), int(event[0]) if event else 0)
 
 
-def _begin_anew(tx: Tx, removal: int, event: int, now: int) -> None:
-    """Have every index in memory loaded anew, tell watchers, and schedule the removal of unused bytes and files."""
+def _announce(tx: Tx, removal: int, event: int, now: int) -> None:
+    """Make every process reload its index, notify watchers, and schedule the removal of unused bytes and files."""
     tx.send("put_removal", seq=removal, docid=None, address_id=None)
-    nothing = {"collection_id": None, "address_id": None, "entries": 0}
-    tx.send("put_event", seq=event, at=now, operation="backup.restore", actor="local", **nothing)
+    no_address = {"collection_id": None, "address_id": None, "entries": 0}
+    tx.send("put_event", seq=event, at=now, operation="backup.restore", actor="local", **no_address)
     scrub_later(tx, now, {})
     sweep_later(tx, now)
