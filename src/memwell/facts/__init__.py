@@ -1,1 +1,1 @@
-"""Facts: what is known, distilled from what was said, with evidence for each statement."""
+"""Facts: statements extracted from turns, with their evidence."""

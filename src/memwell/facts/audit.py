@@ -65,16 +65,16 @@ class AuditRequest(OwnerRequest, frozen=True, kw_only=True):
 def audit(space: Space, request: AuditRequest) -> Audit:
     """Find duplicates, contradictions, echoes, orphans, stale facts, and facts that look like secrets of a {owner}."""
     facts = list(_list_facts(space, request.owner.facts))
-    found = _find_problems(facts, space.now)
-    return Audit(facts=len(facts), counts=dict(Counter(one.problem for one in found)), findings=found[:SHOWN])
+    problems = _find_problems(facts, space.now)
+    return Audit(facts=len(facts), counts=dict(Counter(one.problem for one in problems)), findings=problems[:SHOWN])
 
 
 def _list_facts(space: Space, place: Place) -> Iterator[AuditedFact]:
     collection = space.find_collection_id(place)
     after = ("", -1)
     while collection is not None:
-        named = {"collection_id": collection, "after": after[0], "after_too": after[1], "limit": PAGE}
-        rows = [AuditedFact(*row) for row in space.tx.rows("audit_facts", **named)]
+        parameters = {"collection_id": collection, "after": after[0], "after_too": after[1], "limit": PAGE}
+        rows = [AuditedFact(*row) for row in space.tx.rows("audit_facts", **parameters)]
         yield from rows
         if len(rows) < PAGE:
             return
@@ -82,12 +82,12 @@ def _list_facts(space: Space, place: Place) -> Iterator[AuditedFact]:
 
 
 def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]:
-    found: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     by_words: dict[str, list[str]] = {}
     by_topic: dict[str, list[AuditedFact]] = {}
 
     def report(problem: str, ids: list[str], reason: str) -> None:
-        found.append(AuditFinding(problem=problem, ids=ids, reason=reason))
+        findings.append(AuditFinding(problem=problem, ids=ids, reason=reason))
 
     for fact in facts:
         by_words.setdefault(fact.same, []).append(fact.id)
@@ -110,7 +110,7 @@ def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]
         contradicting = _find_contradicting(about[:MAX_COMPARED], to_datetime(now).date())
         if contradicting:
             report("contradiction", contradicting, "Only one of them can be true at a time.")
-    return found
+    return findings
 
 
 def _find_contradicting(facts: Sequence[AuditedFact], day: date) -> list[str]:

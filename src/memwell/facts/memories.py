@@ -462,9 +462,9 @@ def find_stored(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]
     return {row[0]: StoredFact(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
 
 
-def _to_memories_then(space: Space, found: Sequence[FactLife]) -> list[Memory]:
-    entries = list_entries_at(space, found)
-    return [to_memory(entry, path, one) for (entry, path), one in zip(entries, found, strict=True)]
+def _to_memories_then(space: Space, lives: Sequence[FactLife]) -> list[Memory]:
+    entries = list_entries_at(space, lives)
+    return [to_memory(entry, path, one) for (entry, path), one in zip(entries, lives, strict=True)]
 
 
 def to_memory(entry: Entry, path: str, stored: StoredFact | FactLife | None = None) -> Memory:

@@ -221,20 +221,20 @@ class _QuoteFinder:
 
     @cached_property
     def _words(self) -> tuple[str, list[tuple[int, int]]]:
-        found = list(_WORD.finditer(self.piece.text))
-        return _join_words(word[0] for word in found), [word.span() for word in found]
+        matches = list(_WORD.finditer(self.piece.text))
+        return _join_words(word[0] for word in matches), [word.span() for word in matches]
 
     def _by_words(self, quote: str) -> tuple[int, int]:
-        wanted = _WORD.findall(quote)
+        words = _WORD.findall(quote)
         line, spans = self._words
-        at = line.find(_join_words(wanted)) if wanted else -1
+        at = line.find(_join_words(words)) if words else -1
         if at < 0:
             return -1, -1
         first = line.count(" ", 0, at)
-        return spans[first][0], spans[first + len(wanted) - 1][1]
+        return spans[first][0], spans[first + len(words) - 1][1]
 
 
-def _add_tool_sources(found: Sequence[Candidate], pieces: Sequence[Piece]) -> list[Candidate]:
+def _add_tool_sources(candidates: Sequence[Candidate], pieces: Sequence[Piece]) -> list[Candidate]:
     """Add tool turns to the sources of candidates with names or numbers that appear only in tool turns.
 
     The text of a tool may trick the model into citing a person for it. With the tool turn among its sources, the candidate has
@@ -242,24 +242,24 @@ def _add_tool_sources(found: Sequence[Candidate], pieces: Sequence[Piece]) -> li
     """
     tools = [piece for piece in pieces if piece.said.role == "tool"]
     if not tools:
-        return list(found)
+        return list(candidates)
     others = [text for piece in pieces if piece.said.role != "tool" for text in (piece.text, piece.said.speaker)]
     other_words = {word.casefold() for text in others for word in _WORD.findall(text)}
     own = [(piece, _find_names(piece.text) - other_words) for piece in tools]
-    candidates = []
-    for candidate in found:
+    result = []
+    for candidate in candidates:
         names, cited = _find_names(candidate.text), {source.id for source in candidate.sources}
         used = [piece for piece, words in own if piece.said.id not in cited and not words.isdisjoint(names)]
         more = (Source(piece.said.id, piece.start, piece.start + len(piece.text)) for piece in used)
-        candidates.append(candidate._replace(sources=(*candidate.sources, *more)))
-    return candidates
+        result.append(candidate._replace(sources=(*candidate.sources, *more)))
+    return result
 
 
 def _find_names(text: str) -> set[str]:
     """Return the names and long numbers in a text, without its first word, months and weekdays."""
     words = _WORD.findall(text)[1:]
-    named = (word.casefold() for word in words if word[0].isupper() or (len(word) > 4 and word.isdigit()))
-    return {word for word in named if word not in _CALENDAR}
+    names = (word.casefold() for word in words if word[0].isupper() or (len(word) > 4 and word.isdigit()))
+    return {word for word in names if word not in _CALENDAR}
 
 
 class _Evidence(msgspec.Struct):
@@ -293,8 +293,8 @@ def parse_answer(text: str, pieces: Sequence[Piece], limits: Limits) -> list[Can
         raise InvalidAnswer("too_many", f"It had more than {limits.max_facts} facts.")
     turns = {f"t{number}": _QuoteFinder(piece) for number, piece in enumerate(pieces, 1)}
     speakers = {piece.said.speaker.casefold(): piece.said.speaker for piece in pieces}
-    found = [_to_candidate(fact, turns, speakers, limits.max_text) for fact in facts]
-    return merge_repeats(_add_tool_sources(found, pieces), {piece.said.id: piece.said for piece in pieces})
+    candidates = [_to_candidate(fact, turns, speakers, limits.max_text) for fact in facts]
+    return merge_repeats(_add_tool_sources(candidates, pieces), {piece.said.id: piece.said for piece in pieces})
 
 
 def strip_wrapping(text: str) -> str:
@@ -309,8 +309,8 @@ def strip_wrapping(text: str) -> str:
 def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
     """Return True if brackets are nested deeper than the limit. Takes linear time."""
     depth = 0
-    for found in _BRACKETS.finditer(text):
-        bracket = found[0]
+    for match in _BRACKETS.finditer(text):
+        bracket = match[0]
         if bracket in "[{":
             depth += 1
             if depth > limit:
@@ -320,14 +320,14 @@ def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
     return False
 
 
-def merge_repeats(found: Sequence[Candidate], turns: Mapping[str, Turn]) -> list[Candidate]:
+def merge_repeats(candidates: Sequence[Candidate], turns: Mapping[str, Turn]) -> list[Candidate]:
     """Merge candidates with the same statement, and combine their evidence.
 
     Candidates from tools and from people are not merged, because the evidence of a tool would lower the trust in a person's
     statement.
     """
     merged: dict[tuple[str, ...], Candidate] = {}
-    for candidate in found:
+    for candidate in candidates:
         words = _WORD.findall(candidate.text.casefold()) or [candidate.text]
         key = (turns[candidate.sources[0].id].role, candidate.subject or "", *words)
         if (first := merged.get(key)) is not None:
@@ -383,9 +383,9 @@ def _parse_day(text: str | None) -> date | None:
     """Parse a date. A month or a year stands for its first day."""
     if text is None or not text.strip():
         return None
-    found = _DAY.match(text.strip())
+    match = _DAY.match(text.strip())
     try:
-        return date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else date.fromisoformat(text)
+        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else date.fromisoformat(text)
     except ValueError:
         raise InvalidAnswer("wrong_schema", 'A "since" was neither a day as YYYY-MM-DD nor null.') from None
 
@@ -536,24 +536,24 @@ PROMPT_TOKENS = 1500
 
 
 def extract_by_model(
-    completer: Completer, wanted: LLMConfig, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
+    completer: Completer, config: LLMConfig, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
 ) -> Extraction:
     """Extract candidates with the model within its daily token budget, and with the rules where it fails.
 
     Call this outside any transaction: the model may take minutes.
     """
-    ledger = Ledger(reach, clock, wanted.tokens_per_day)
-    limits = Limits(call_s=wanted.timeout_s, total_s=4 * wanted.timeout_s)
+    ledger = Ledger(reach, clock, config.tokens_per_day)
+    limits = Limits(call_s=config.timeout_s, total_s=4 * config.timeout_s)
     size = sum(estimate_tokens(turn.text) for turn in turns)
     portions = 1 + size // limits.chunk_tokens
     # the maximum cost of these turns: each portion is sent at most twice
     reserve = ledger.set_aside(2 * (2 * size + portions * (PROMPT_TOKENS + limits.max_tokens)))
-    tokens = None if wanted.tokens_per_day is None else reserve
+    tokens = None if config.tokens_per_day is None else reserve
     spent_in = spent_out = calls = 0
     try:
-        found = propose(completer, turns, limits=limits._replace(tokens=tokens), rules=extract)
-        spent_in, spent_out, calls = found.tokens_in, found.tokens_out, found.tries
+        proposal = propose(completer, turns, limits=limits._replace(tokens=tokens), rules=extract)
+        spent_in, spent_out, calls = proposal.tokens_in, proposal.tokens_out, proposal.tries
     finally:
         ledger.settle(reserve, spent_in, spent_out, calls)
-    method = "model" if found.fallback is None else "model+rules" if found.tokens_out else "rules"
-    return Extraction(found.candidates, method, found.fallback)
+    method = "model" if proposal.fallback is None else "model+rules" if proposal.tokens_out else "rules"
+    return Extraction(proposal.candidates, method, proposal.fallback)

@@ -83,15 +83,15 @@ class NeighbourSearch:
     def _find_by_key(self, tx: Tx, keyed: Sequence[Neighbours]) -> list[list[StoredFact]]:
         place = self._place
         row = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
-        found: list[list[StoredFact]] = []
+        facts: list[list[StoredFact]] = []
         for one in keyed:
             rows: list[Row] = []
             if row is not None:
                 rows += tx.rows("facts_same", collection_id=row[0], same=one.same, limit=MAX_SAME_WORDS)
                 if one.topic is not None:
                     rows += tx.rows("facts_about", collection_id=row[0], topic=one.topic, limit=MAX_SAME_TOPIC)
-            found.append([StoredFact(*columns) for columns in rows])
-        return found
+            facts.append([StoredFact(*columns) for columns in rows])
+        return facts
 
     def _find_similar(self, texts: Sequence[str]) -> dict[str, list[StoredFact]]:
         """Return the most similar facts for each text. The texts are distinct."""
@@ -201,16 +201,16 @@ class _PlanBuilder:
         self._stated: set[str] = set()
         self._stated_upto = 0
 
-    def decide(self, looked: Neighbours) -> None:
-        candidate, step = looked.candidate, self._draft_step(looked)
+    def decide(self, neighbours: Neighbours) -> None:
+        candidate, step = neighbours.candidate, self._draft_step(neighbours)
         repeats = TRUST[step.origin] < TRUST["user"]
-        if repeats and self._is_echo(looked):
+        if repeats and self._is_echo(neighbours):
             self.steps.append(structs.replace(step, do="skip", id="", reason="echo"))
             return
-        neighbours = [] if step.held else [*self._stored_neighbours(looked), *self._new_neighbours(looked, step)]
-        decision = reconcile(candidate, neighbours, _day(step), repeats=repeats, parse=self._parse)
+        known = [] if step.held else [*self._stored_neighbours(neighbours), *self._new_neighbours(neighbours, step)]
+        decision = reconcile(candidate, known, _day(step), repeats=repeats, parse=self._parse)
         step = structs.replace(step, reason=decision.reason)
-        stored = {one.id: one for one in looked.found}
+        stored = {one.id: one for one in neighbours.found}
         match decision.do:
             case "skip":
                 self.steps.append(structs.replace(step, do="skip", id=""))
@@ -221,8 +221,8 @@ class _PlanBuilder:
             case _:
                 self._add(step, decision, stored)
 
-    def _draft_step(self, looked: Neighbours) -> Step:
-        candidate, entries = looked.candidate, self._entries
+    def _draft_step(self, neighbours: Neighbours) -> Step:
+        candidate, entries = neighbours.candidate, self._entries
         evidence = [
             Evidence(id_, start, end, entries[id_].origin, entries[id_].occurred_at)
             for id_, start, end in candidate.sources
@@ -244,8 +244,8 @@ class _PlanBuilder:
             confidence=candidate.confidence,
             own=candidate.confidence,
             origin=lowest_trust([statement.origin, *origins]),
-            same=looked.same,
-            topic=looked.topic,
+            same=neighbours.same,
+            topic=neighbours.topic,
             subject=candidate.subject,
             speaker=entries[statement.entry].name if statement.origin == "user" else None,
             valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else statement.said_at,
@@ -255,16 +255,16 @@ class _PlanBuilder:
             held=None if suspicion is None else suspicion.reason,
         )
 
-    def _is_echo(self, looked: Neighbours) -> bool:
+    def _is_echo(self, neighbours: Neighbours) -> bool:
         """Return True if an assistant or tool repeats a known statement."""
-        words = self._parse(looked.candidate.text, None).key
+        words = self._parse(neighbours.candidate.text, None).key
         new = self.steps[self._stated_upto :]
         self._stated.update(self._parse(step.text, None).key for step in new if step.do != "skip")
         self._stated_upto = len(self.steps)
-        return words in self._stated or any(self._parse(one.content, None).key == words for one in looked.found)
+        return words in self._stated or any(self._parse(one.content, None).key == words for one in neighbours.found)
 
-    def _stored_neighbours(self, looked: Neighbours) -> list[KnownFact]:
-        text = looked.candidate.text
+    def _stored_neighbours(self, neighbours: Neighbours) -> list[KnownFact]:
+        text = neighbours.candidate.text
         return [
             KnownFact(
                 one.id,
@@ -273,17 +273,17 @@ class _PlanBuilder:
                 to_datetime(one.occurred_at).date(),
                 self._similar.between(text, one.content),
             )
-            for one in looked.found
+            for one in neighbours.found
             if one.kind == "fact" and one.id not in self._ended
         ]
 
-    def _new_neighbours(self, looked: Neighbours, step: Step) -> list[KnownFact]:
+    def _new_neighbours(self, neighbours: Neighbours, step: Step) -> list[KnownFact]:
         """Return new facts about the same subject with the same words, on the same topic, or with similar text."""
         new = self._of_person[_person(step)]
-        text, row = looked.candidate.text, self._similar.row(looked.candidate.text)
-        named = [*new.same.get(step.same, ()), *(new.about.get(step.topic, ()) if step.topic else ())]
+        text, row = neighbours.candidate.text, self._similar.row(neighbours.candidate.text)
+        keyed = [*new.same.get(step.same, ()), *(new.about.get(step.topic, ()) if step.topic else ())]
         near = range(len(new.places)) if row is None else self._similar.nearest(row, new.rows, MAX_SIMILAR)
-        chosen = dict.fromkeys([*sorted(named)[-MAX_SAME_TOPIC:], *(new.places[place] for place in near)])
+        chosen = dict.fromkeys([*sorted(keyed)[-MAX_SAME_TOPIC:], *(new.places[place] for place in near)])
         earlier = [self.steps[place] for place in chosen if not self.steps[place].past]
         return [
             KnownFact(one.id, one.text, one.subject, _day(one), self._similar.between(text, one.text))
@@ -357,10 +357,10 @@ MAX_TYPED = 4000
 MAX_QUOTE = 500
 
 
-def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Candidate]:
+def quote_planted(turns: Sequence[Turn], candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates that quote parts of turns that look planted and gave no other candidate."""
     taken = defaultdict[str, list[Source]](list)
-    for one in found:
+    for one in candidates:
         taken[one.sources[0].id].append(one.sources[0])
     planted = []
     for turn in turns:

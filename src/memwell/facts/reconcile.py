@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
 class _Neighbour(NamedTuple):
     known: KnownFact
-    read: ParsedStatement
+    parsed: ParsedStatement
 
 
 def reconcile(
@@ -83,7 +83,7 @@ def reconcile(
         for known in neighbours
         if _is_same_subject(known, candidate)
     ]
-    others = [other for other in others if _is_related(new, other.read)]
+    others = [other for other in others if _is_related(new, other.parsed)]
     same = _find_same(new, others)
     if same:
         return Decision("skip", "echo") if repeats else same
@@ -127,12 +127,12 @@ def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision |
     """Return a decision to merge if a fact says the same as the candidate."""
     ranked = sorted(others, key=lambda other: -other.known.similarity)
     for other in ranked:
-        if other.read.key == new.key:
+        if other.parsed.key == new.key:
             return Decision("merge", "same_words", (other.known.id,))
     for other in ranked:
-        reason = _same_meaning_reason(new, other.read, other.known.similarity)
+        reason = _same_meaning_reason(new, other.parsed, other.known.similarity)
         if reason:
-            one, two = new.wording, other.read.wording
+            one, two = new.wording, other.parsed.wording
             mine, theirs = one.words | one.tail | one.numbers, two.words | two.tail | two.numbers
             fuller = mine > theirs or len(one.tail) > len(two.tail)
             return Decision("merge", reason, (other.known.id,), fuller=fuller)
@@ -209,14 +209,14 @@ def _find_superseded(
         return []
     found = [(other, reason) for other in others if (reason := _contradiction_reason(new, other))]
     if candidate.kind == "correction" and not found:
-        near = max(others, key=lambda other: (_correction_overlap(new, other.read), other.known.day), default=None)
-        if near and _correction_overlap(new, near.read) >= MIN_CORRECTION_OVERLAP:
+        near = max(others, key=lambda other: (_correction_overlap(new, other.parsed), other.known.day), default=None)
+        if near and _correction_overlap(new, near.parsed) >= MIN_CORRECTION_OVERLAP:
             return [(near, "correction")]
     return found
 
 
 def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None:
-    old = other.read
+    old = other.parsed
     # a statement about a year before the other statement was made does not end it
     year = new.wording.year
     history = year is not None and year < other.known.day.year and year != old.wording.year
@@ -238,9 +238,9 @@ def _is_replaced(one: Topic, two: Topic, new: ParsedStatement, old: ParsedStatem
         beside = old.wording.passing and not measured
         return not beside and one.fills == "one" and _has_other_value(one, two) and _is_change(one, two, new.wording)
     narrower = new.rest & new.wording.names - old.wording.words  # "no longer plays tennis with Tom"
-    over = one.polarity != "is" and two.polarity == "is" and one.value <= two.value and not narrower
+    ended = one.polarity != "is" and two.polarity == "is" and one.value <= two.value and not narrower
     again = one.polarity == "is" and two.polarity != "is" and one.value == two.value
-    return over or again
+    return ended or again
 
 
 def _is_change(one: Topic, two: Topic, new: Wording) -> bool:

@@ -206,13 +206,13 @@ class Retraction:
 
     def _quote(self, fact_id: str) -> _Quote | None:
         """Return the words of the most trusted turn in the evidence of an imported fact."""
-        found: list[_Quote] = []
+        quotes: list[_Quote] = []
         for row in self._space.tx.rows("evidence_of", fact_id=fact_id, now=self._space.now):
             _, start, stop, origin, said_at, _, _, content, role, name, _ = row
             words = (content or "")[start:stop]
             if words.strip():
-                found.append(_Quote(quote_speaker(words, name or f"The {role or 'user'}"), name, origin, said_at))
-        return max(found, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
+                quotes.append(_Quote(quote_speaker(words, name or f"The {role or 'user'}"), name, origin, said_at))
+        return max(quotes, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
 
     def _withdraw(self, located: Located, last: FactVersion) -> None:
         """Retire a fact, and reopen the facts that it ended."""
@@ -236,8 +236,8 @@ class Retraction:
     def _ended_by(self, fact_id: str) -> list[_EndedFact]:
         """Return the facts that a fact ended, sorted by the start of their validity."""
         tx = self._space.tx
-        found = [(row[0], list_versions(tx, row[0])) for row in tx.rows("facts_ended_by", id=fact_id)]
-        ended = [_EndedFact(one, versions[-1], versions[0].kind == "past") for one, versions in found]
+        facts = [(row[0], list_versions(tx, row[0])) for row in tx.rows("facts_ended_by", id=fact_id)]
+        ended = [_EndedFact(one, versions[-1], versions[0].kind == "past") for one, versions in facts]
         return sorted(ended, key=_valid_from)
 
     def _set_ending(self, fact: _EndedFact, ending: Ending) -> None:
@@ -273,21 +273,21 @@ def revoke_source(
 ) -> RetractionResult:
     """Remove a session or an entry from the evidence of the facts of a place."""
     _skip_unconsolidated(space, address_id, entry_id)
-    named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
-    what = "address" if address_id is not None else "entry"
-    rows = space.tx.rows(f"facts_from_{what}", **named) if space.find_collection_id(place) is not None else []
-    found = {fact_id: plan_id for fact_id, plan_id in rows if space.entry(place, fact_id) is not None}
-    for fact_id in found:
-        space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
-    imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
+    source = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
+    kind = "address" if address_id is not None else "entry"
+    rows = space.tx.rows(f"facts_from_{kind}", **source) if space.find_collection_id(place) is not None else []
+    plan_by_fact = {fact_id: plan_id for fact_id, plan_id in rows if space.entry(place, fact_id) is not None}
+    for fact_id in plan_by_fact:
+        space.tx.send(f"revoke_{kind}", fact_id=fact_id, **source)
+    imported = {fact_id for fact_id, plan_id in plan_by_fact.items() if not plan_id}
     retraction = Retraction(space, place, imported)
-    retraction.update_facts(found)
+    retraction.update_facts(plan_by_fact)
     # erase old texts of imported facts now: without a plan, they would not be found when their source is erased
     for fact_id in imported.intersection(retraction.withdrawn):
         erase_fact(space.tx, fact_id, space.now)
     for fact_id in imported.intersection(retraction.reworded):
         erase_versions(space.tx, fact_id, [row.version for row in list_versions(space.tx, fact_id)[:-1]])
-    return RetractionResult(retraction.withdrawn, len(found) - len(retraction.withdrawn))
+    return RetractionResult(retraction.withdrawn, len(plan_by_fact) - len(retraction.withdrawn))
 
 
 def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | None) -> None:

@@ -148,7 +148,7 @@ def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
     return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
 
-def to_hits(found: SearchResult, *, explain: bool, session: str | None = None) -> Hits:
+def to_hits(result: SearchResult, *, explain: bool, session: str | None = None) -> Hits:
     """Return the response for a search result. `session` replaces the sessions of the hits."""
     hits = [
         Hit(
@@ -166,9 +166,9 @@ def to_hits(found: SearchResult, *, explain: bool, session: str | None = None) -
             metadata=to_metadata(hit.entry.metadata),
             arms=hit.arms if explain else None,
         )
-        for hit in found.hits
+        for hit in result.hits
     ]
-    return Hits(hits=hits, method=found.method, took_ms=round(found.took_ms, 3), warning=found.warning)
+    return Hits(hits=hits, method=result.method, took_ms=round(result.took_ms, 3), warning=result.warning)
 
 
 def _to_query(request: Search) -> Query:

@@ -304,12 +304,12 @@ def parse_wording(text: str, subject: str | None) -> Wording:
         text = text[: contrast.start()] + text[contrast.end() :]
     polarity, text = _split_polarity(text, words)
     plain = squeeze(ADVERBS.apply(text, words))
-    found = _content_words(plain, words)
-    numbers = frozenset(word for word in found if _is_number(word))
-    names = [*stems(" ".join(_CAPITALS.findall(plain))), *(word for word in found if word in _KIN)]
+    content = _content_words(plain, words)
+    numbers = frozenset(word for word in content if _is_number(word))
+    names = [*stems(" ".join(_CAPITALS.findall(plain))), *(word for word in content if word in _KIN)]
     return Wording(
         plain=plain,
-        words=frozenset(found) - numbers,
+        words=frozenset(content) - numbers,
         numbers=numbers,
         names=frozenset(names) - numbers,
         polarity=polarity,
@@ -478,8 +478,8 @@ def _expand(pattern: str) -> str:
     """Replace the names of parts in a pattern. The space before END is only there for readability."""
     parts = _load_parts()
     names = "|".join(sorted(parts, key=len, reverse=True))
-    found = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
-    return found if found == pattern else _expand(found)
+    expanded = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
+    return expanded if expanded == pattern else _expand(expanded)
 
 
 # -- topics and keys
@@ -533,7 +533,7 @@ class ParsedStatement(NamedTuple):
     @property
     def topic(self) -> Topic | None:
         """The first topic whose slot holds one value at a time."""
-        return next((found for found in self.topics if found.fills != "many"), None)
+        return next((topic for topic in self.topics if topic.fills != "many"), None)
 
 
 def parse_statement(text: str, subject: str | None) -> ParsedStatement:
@@ -547,16 +547,16 @@ def parse_statement(text: str, subject: str | None) -> ParsedStatement:
     topics: dict[str, Topic] = {}
     for number in sorted({number for word in words for number in by_cue.get(word, ())}):
         match = _compile(slots[number].pattern).search(wording.plain)
-        found = _build_topic(slots[number], match, wording) if match else None
-        if found:
-            topics.setdefault(found.slot, found)
+        topic = _build_topic(slots[number], match, wording) if match else None
+        if topic:
+            topics.setdefault(topic.slot, topic)
     return ParsedStatement(wording, key, tuple(topics.values()), _words_outside(wording, topics.values()))
 
 
-def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
+def lookup_keys(parsed: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
     """Return the keys to look up a statement: one for its words, and one for its topic if it has one."""
-    about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
-    return f"{(subject or '').casefold()}\x1f{found.key}", about
+    topic_key = None if parsed.topic is None or subject is None else f"{subject.casefold()}\x1f{parsed.topic.slot}"
+    return f"{(subject or '').casefold()}\x1f{parsed.key}", topic_key
 
 
 def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
@@ -590,7 +590,7 @@ def _words_outside(wording: Wording, topics: Collection[Topic]) -> frozenset[str
     if not topics:
         return wording.words
     left, at = [], 0
-    for start, end in sorted(found.span for found in topics):
+    for start, end in sorted(topic.span for topic in topics):
         left.append(wording.plain[at : max(start, at)])
         at = max(at, end)
     return frozenset(stems(" ".join([*left, wording.plain[at:]]))) - wording.numbers

@@ -132,18 +132,18 @@ class _Conversation:
             phrase = Phrase(render_instruction(statement.text, turn.speaker))
             return _to_candidate(turn, phrase, "instruction", (at,), statement.text)
         earlier_in_turn = (EarlierStatement(turn, parsed.statements[m]) for m in range(n - 1, -1, -1))
-        found = find_amended(statement.verbatim, turn, chain(earlier_in_turn, self._before))
-        if found is None and not is_correction(statement.verbatim):
+        correction = find_amended(statement.verbatim, turn, chain(earlier_in_turn, self._before))
+        if correction is None and not is_correction(statement.verbatim):
             return None
-        found = found or find_corrected(statement.verbatim, self._before)
-        if found is None:
+        correction = correction or find_corrected(statement.verbatim, self._before)
+        if correction is None:
             phrase = Phrase(f'{turn.speaker} corrected: "{strip_quotation_marks(statement.verbatim)}"')
             return _to_candidate(turn, phrase, "correction", (at,), "")
-        earlier = found.earlier.statement
-        scene = Scene(self._speaker(found.earlier.turn), turn.day, impersonal=True)
-        phrase = phrase_group((earlier._replace(text=found.text),), scene)
-        source = Source(found.earlier.turn.id, earlier.start, earlier.end)
-        return _to_candidate(turn, phrase, "correction", (at, source), found.text)
+        earlier = correction.earlier.statement
+        scene = Scene(self._speaker(correction.earlier.turn), turn.day, impersonal=True)
+        phrase = phrase_group((earlier._replace(text=correction.text),), scene)
+        source = Source(correction.earlier.turn.id, earlier.start, earlier.end)
+        return _to_candidate(turn, phrase, "correction", (at, source), correction.text)
 
     def _phrase_statements(self, turn: Turn, group: Group, asking: ParsedTurn | None) -> Candidate:
         scene = Scene(self._speaker(turn), turn.day, asking.question if asking else "", turn.note or group[0].wanted)

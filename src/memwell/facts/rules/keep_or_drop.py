@@ -90,13 +90,13 @@ _GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
 
 def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
     """Remove "Yeah right, and I'm the Queen", also if it is two sentences."""
-    meant, before = [], ""
+    sincere, before = [], ""
     for one in sentences:
         goes_on = _GOES_ON.match(one.text) and _ONLY_SARCASM.fullmatch(before)
         if not _SARCASM.match(one.text) and not goes_on:
-            meant.append(one)
+            sincere.append(one)
         before = one.text
-    return meant
+    return sincere
 
 
 # -- statements

@@ -84,12 +84,12 @@ def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
     """Parse a turn. `names`: the names by which a speaker may be addressed, in lower case."""
     dropped: list[DroppedSentence] = []
     text, attachments = _mask(turn, dropped)
-    found = split_sentences(text)
-    found, too_many = found[:MAX_SENTENCES], found[MAX_SENTENCES:]
+    pieces = split_sentences(text)
+    pieces, too_many = pieces[:MAX_SENTENCES], pieces[MAX_SENTENCES:]
     dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
-    meant = drop_sarcasm(found)
-    if len(meant) < len(found):
-        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in found if one not in meant]
+    meant = drop_sarcasm(pieces)
+    if len(meant) < len(pieces):
+        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in meant]
     sentences = [clause for one in meant for part in _split_off_question(one) for clause in split_clauses(part)]
     english, mixed = is_english(text), may_be_mixed(text)
     questions: list[str] = []
@@ -170,8 +170,8 @@ def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: 
         )  # fmt: skip
     bare = sentence.unsaid + strip_lead_ins(sentence.text.replace("’", "'"), names)
     request = _REMEMBER.match(bare)
-    wanted = bare[request.end() :] if request and request.end() < len(bare) else None
-    text = add_subject(wanted or bare)
+    to_remember = bare[request.end() :] if request and request.end() < len(bare) else None
+    text = add_subject(to_remember or bare)
     own, to_other = mentions(text)
     opening = _FIRST_WORDS.match(text)
     urging = opening is not None and opening["first"].lower() in _ADVICE_VERBS
@@ -179,7 +179,7 @@ def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: 
         at, text, sentence.text, sentence.start, sentence.end,
         kind=classify(text) if own else "statement", content=_content_stems(text),
         own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
-        urging=urging, wanted=note or wanted is not None, english=True,
+        urging=urging, wanted=note or to_remember is not None, english=True,
     )  # fmt: skip
 
 

@@ -186,12 +186,12 @@ def may_be_mixed(text: str) -> bool:
 def _language_words() -> tuple[frozenset[str], list[tuple[frozenset[str], frozenset[str]]], frozenset[str]]:
     """Return English words; for each other language, words that only it or only English has; and all foreign words."""
     english = word_set(STOP_WORDS["en"]) | _CHAT_WORDS
-    known = [
+    other_languages = [
         word_set(f"{words} {_SELF_WORDS.get(language, '')}")
         for language, words in STOP_WORDS.items()
         if language != "en"
     ]
-    others = [(words - english, english - words) for words in known]
+    others = [(words - english, english - words) for words in other_languages]
     return english, others, frozenset[str]().union(*(theirs for theirs, _ in others))
 
 
