@@ -304,7 +304,7 @@ def test_a_process_that_is_stopped_holds_up_writers_but_not_for_ever_and_readers
             for _ in range(2):
                 error = outcome(lambda: store.write(TENANT, note))
                 assert type(error) is Unavailable
-                assert "Another process holds this tenant: try again" in error.message
+                assert "Another process has locked this tenant: try again" in error.message
             assert store.read(TENANT, notes) == ["noted"], "a reader who was held up would be told so, too"
             store.write("other", note)
             process.kill()

@@ -5,8 +5,8 @@ find them, and stored answers and jobs that mention them are emptied. The `erase
 empties the write-ahead log. Finally it searches rows and files for traces; its result is the receipt.
 
 Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs. The `sweep`
-job deletes orphan blobs: the bytes of files that no row names any more. That happens inside a write transaction, so that no
-upload comes in between.
+job deletes orphan blobs: the bytes of files that no row refers to. It does so inside a write transaction, so that no upload
+can refer to one meanwhile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 GRAVE = "#erased"
 BATCH = 2000
 GRACE = HOUR
-"""Longest time between the bytes of an upload and its row."""
+"""Longest time between storing the bytes of an upload and adding its row."""
 KEEP_EVENTS = 30 * DAY
 KEEP_REMOVALS = 10_000
 KEEP_RUNS = 30 * DAY
@@ -150,7 +150,7 @@ def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) 
 
 
 def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
-    """Delete some versions of a fact, and the answers that may hold their words. The caller logs the erasure."""
+    """Delete some versions of a fact, and the stored answers that may contain their words. The caller logs the erasure."""
     _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
     for version in versions:
         upkeep.remove_entries(tx, tx.rows("docids_of_version", id=fact_id, version=version))
@@ -176,8 +176,8 @@ def forget_record(tx: Tx, address_id: int) -> int:
 
 
 def files_of(address_id: int) -> int:
-    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but
-    not the names and links of its files."""
+    """The pseudo-address that stands for the files of a session among the addresses that a run has touched. Runs outlive a
+    session, but their copies of the names and links of its files must not."""
     return address_id | _FILES_OF
 
 
@@ -186,8 +186,8 @@ def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> 
     known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
     runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
     for some in batches(runs):
-        for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
-            tx.send(what, runs=msgspec.json.encode(some).decode())
+        for statement in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
+            tx.send(statement, runs=msgspec.json.encode(some).decode())
     if len(runs) < len(known):
         tx.send("delete_touches_of", addresses=encode_numbers(addresses))
     return {"runs": len(runs)} if runs else {}
@@ -207,7 +207,7 @@ def erase(run: JobRun) -> dict[str, Any]:
 
     def scrub(rewrite: Rewrite) -> int:
         if not run.scrub(rewrite):
-            raise Unavailable("A reader blocked the write-ahead log from being emptied. The job is tried again.")
+            raise Unavailable("A reader blocked the write-ahead log from being emptied. The job will be retried.")
         return _count_traces(run, addresses, needles, digests)
 
     needles, digests = run.read(sample)
@@ -255,7 +255,7 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
 
 
 def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
-    """Sample the ends of long texts, and long words, to search for them afterwards."""
+    """Take samples of long texts and long words, to search for them after the deletion."""
     found: list[bytes] = []
     words: list[bytes] = []
     for address_id, kind in addresses:
@@ -272,7 +272,7 @@ def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
 
 
 def _leaves(data: str) -> Iterator[str]:
-    """The strings in a value, as JSON writes them. Names of fields are left out, because schemas have them too."""
+    """The strings in a value, in JSON notation, without the names of fields, because schemas contain these too."""
     waiting = [msgspec.json.decode(data)]
     while waiting:
         match waiting.pop():
@@ -287,7 +287,7 @@ def _leaves(data: str) -> Iterator[str]:
 def _count_traces(
     run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]
 ) -> int:
-    """Count the traces that are left: rows of the erased addresses, their words in the database files, and their blobs."""
+    """Count the remaining traces: rows of the erased addresses, their words in the database files, and their blobs."""
 
     def count(tx: Tx) -> int:
         rows = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
@@ -300,7 +300,7 @@ def _count_traces(
 
 
 def _lives(tx: Tx, *, needle: bytes) -> bool:
-    """Return True if somebody else has written the same words, which stay."""
+    """Return True if data that is not erased contains the same text."""
     text = needle.decode(errors="ignore")
     for special in "!%_":
         text = text.replace(special, "!" + special)
@@ -336,7 +336,7 @@ def _is_named(tx: Tx, digest: str) -> bool:
 
 
 def sweep_later(tx: Tx, now: int) -> None:
-    """Schedule the `sweep` job, which deletes what an interrupted upload leaves behind."""
+    """Schedule the `sweep` job, which deletes the remains of interrupted uploads."""
     queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
 
 
@@ -345,7 +345,7 @@ def has_sweep_job(tx: Tx) -> bool:
 
 
 def sweep(run: JobRun) -> Repeat:
-    """Run the `sweep` job: delete orphan blobs. It repeats soon if uploads may be under way, and otherwise every day, because an
+    """Run the `sweep` job: delete orphan blobs. It repeats soon if an upload may be running, and otherwise every day, because an
     upload may begin after the blobs were listed."""
 
     def list_orphans(tx: Tx, some: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

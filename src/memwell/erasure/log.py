@@ -2,7 +2,7 @@
 it again.
 
 A line is written in the transaction that hides the data. It holds only random numbers, generated ids or hashes of unique values,
-so that it may stay when everything else is gone. Expired data needs no line, because its rows have their end.
+so that it may stay after everything else is deleted. Expired data needs no line, because its rows have their expiry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST = (1 << 63) - 1
 
 
 class Line(NamedTuple):
-    """One erasure. Something that is created again can be erased again; the time tells the two apart."""
+    """One erasure. The same thing may be created and erased again, so the time is part of the line."""
 
     kind: str
     id: str
@@ -55,7 +55,7 @@ def list_lines(tx: Tx) -> list[Line]:
 
 
 def is_sound(line: Line) -> bool:
-    """Return True if a line of a backup has the form of this version, or a form that a later version may have."""
+    """Return True if a line of a backup has a form that this version writes, or that a later version may write."""
     numbered = line.kind in _NUMBERED
     fits = (_NUMBER if numbered else _MARK).fullmatch(line.id) is not None
     within = 0 <= line.at <= _LARGEST and (not fits or not numbered or int(line.id) <= _LARGEST)
@@ -63,7 +63,8 @@ def is_sound(line: Line) -> bool:
 
 
 def entry_mark(address_id: int, entry_id: str) -> str:
-    """A hash for an entry. Its id may come from a client and reveal something; the number of the address is random."""
+    """A hash for an entry. Its id may come from a client and reveal something, so it is combined with the random number of the
+    address."""
     return derive_id("entry", str(address_id), entry_id)
 
 

@@ -1,4 +1,4 @@
-"""Jobs: adding them to the queue, their retries, and what a running job gets (`JobRun`)."""
+"""The queue of jobs: adding and retrying them, and `JobRun`, which a running job works with."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | N
 
 
 def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
-    """Have the `expire` job run at a time, if that is soon. The job runs every day, so it finds what expires later."""
+    """Schedule the `expire` job for a time, if that is soon. The job runs every day, so it finds later expiries by itself."""
     if expires_at is not None and expires_at <= now + EXPIRE_EVERY:
         ensure_slot(tx, "expire", expires_at, now)
 
@@ -104,7 +104,7 @@ T = TypeVar("T")
 
 
 class Repeat(NamedTuple):
-    """Result of a handler whose job runs again, with the time."""
+    """The result of a job that repeats, and the time of its next run."""
 
     at: int
 
@@ -135,7 +135,7 @@ class JobRun:
         return self._store.read(self._tenant, work)
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        """Run a transaction, or raise LeaseLost: a worker that slept cannot undo the work of its successor."""
+        """Run a transaction, or raise LeaseLost, so that a stalled worker cannot overwrite the work of its successor."""
 
         def check_lease_and_work(tx: Tx) -> T:
             if tx.row("hold_job", id=self.job.id, fence=self.job.fence) is None:
@@ -167,8 +167,8 @@ Handler = Callable[[JobRun], dict[str, Any] | Repeat]
 class JobKind(NamedTuple):
     """A kind of job: a room declares it, the registry collects it, the engine runs it.
 
-    `run` gets the engine and the job. A `patient` kind may take long, so `Engine.help_out` skips it. The input decides how long a
-    `slow` kind takes, so the worker has a separate lane for it.
+    `run` gets the engine and the job. A `patient` kind may take long, so `Engine.help_out` skips it. How long a `slow` kind takes
+    depends on its input, so the worker has a separate lane for it.
     """
 
     name: str

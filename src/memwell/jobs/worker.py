@@ -1,11 +1,11 @@
 """The worker: claim a job, run it, settle it.
 
 A claim is a compare-and-set with a lease and a fencing number that rises each time, so any number of workers may share a
-store, and one that was stopped past its lease can write nothing more. Hints name the tenants that have due jobs. Hints may be
-lost, so a slow walk over all tenants renews them.
+store, and a worker whose lease has run out can no longer write. Hints name the tenants that have due jobs. Hints may be
+lost, so a slow walk over all tenants adds them again.
 
-Tenants take turns: after a moment, a tenant with many jobs waits for the others. Slow kinds have a thread of their own, so that
-no erasure waits for the files of another tenant.
+Tenants take turns, so that a tenant with many jobs does not block the others. Slow kinds have a thread of their own, so that
+an erasure does not wait for the files of another tenant.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
 FAR, FAR_SOON = 2 * DAY, HOUR
-"""Longest waits: of jobs that repeat, and of jobs that run once or have a lease. A job that waits longer was written by a clock
-that has been set back since."""
+"""Longest plausible waits: of jobs that repeat, and of jobs that run once or have a lease. If a job waits longer, the clock was
+wrong when it was added."""
 CLAIM_STEP = 16
 TURN_S = 0.5
 """Length of a tenant's turn in seconds; the current job is finished first."""
@@ -89,7 +89,7 @@ class Worker:
             self._changed.notify_all()
 
     def work(self, lane: int = 0) -> None:
-        """Run due jobs until stopped. No failure ends this loop: it is logged, and the next pause is longer."""
+        """Run due jobs until stopped. A failure does not end this loop: it is logged, and the next pause is longer."""
         pause_s = POLL_S
         while not self._stopping.is_set():
             try:
@@ -98,7 +98,7 @@ class Worker:
                     self._sweep()
                 pause_s = POLL_S
                 if done:
-                    continue  # a tenant may have more work after its turn
+                    continue  # a tenant may still have due jobs after its turn
             except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
                 log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
@@ -129,7 +129,7 @@ class Worker:
         return self._run_some(tenant, _encode_kinds(kind for kind in self._handlers if kind not in without), math.inf)
 
     def run_some(self, kind: str, tenant: str, seconds: float) -> int:
-        """Run due jobs of one kind and tenant in this thread, and start none after some seconds."""
+        """Run due jobs of one kind and tenant in this thread. No job is started after some seconds."""
         return self._run_some(tenant, _encode_kinds([kind]), seconds)
 
     def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
@@ -151,7 +151,7 @@ class Worker:
 
     def _settle_hint(self, tenant: str, seen: int) -> None:
         """Set a tenant's hint to its next due job, then look again, because a job that was added in between relied on the old
-        hint. An overdue job gets the current time, behind the tenants that wait."""
+        hint. An overdue job gets the current time, so that the tenants that already wait come first."""
         hint, now = self._store.control.hint, self._clock.now()
         due_at = self._next_due(tenant, now)
         if due_at is None:
@@ -251,20 +251,20 @@ def _encode_kinds(kinds: Iterable[str]) -> str:
 
 def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
     """Store the outcome of a job, if it still belongs to this worker."""
-    held = {"id": job.id, "fence": job.fence}
-    asked = tx.row("job_asked_again", claimed=job.run_at, **held)
+    claim = {"id": job.id, "fence": job.fence}
+    asked = tx.row("job_asked_again", claimed=job.run_at, **claim)
     if isinstance(outcome, Repeat) or (isinstance(outcome, dict) and asked is not None):
         times = [outcome.at] if isinstance(outcome, Repeat) else []
         at = min([*times, *(asked or ())])
-        tx.send("repeat_job", run_at=at, **held)
+        tx.send("repeat_job", run_at=at, **claim)
         tx.wake(at)
     elif isinstance(outcome, dict):
         result = msgspec.json.encode(outcome).decode()
-        tx.send("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)
+        tx.send("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **claim)
     else:
         state, run_at = after_failure(job.attempts, job.max_attempts, now)
         error = f"{type(outcome).__name__}: {outcome}"[:500]
         finished_at = now if state == "dead" else None
-        tx.send("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **held)
+        tx.send("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **claim)
         if state == "ready":
             tx.wake(run_at)

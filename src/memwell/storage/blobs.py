@@ -1,7 +1,7 @@
 """Files of tenants as they were uploaded: bytes by their SHA-256, never shared between tenants.
 
-A blob is durable when `put` returns, and only then may a row name it. Blobs that no row names any more are found and
-deleted inside a write transaction, because a tenant's writes are serial.
+A blob is durable when `put` returns, and only then may a row refer to it. Orphan blobs, which no row refers to any more, are
+found and deleted inside a write transaction: a tenant's writes are serial, so no upload can refer to one meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Blobs(Protocol):
     """The files of one tenant."""
 
     def put(self, content: bytes) -> str:
-        """Store bytes and return their digest. The same bytes again are the same blob, with a new time."""
+        """Store bytes and return their digest. Storing the same bytes again renews the time of the blob."""
         ...
 
     def get(self, digest: str) -> bytes:
@@ -50,7 +50,7 @@ class Blobs(Protocol):
         ...
 
     def list(self) -> Iterator[tuple[str, int]]:
-        """Every digest and its time, in no order."""
+        """Every digest and its time, in any order."""
         ...
 
     def path(self, digest: str) -> Path | None:
@@ -58,11 +58,11 @@ class Blobs(Protocol):
         ...
 
     def tidy(self, before: int) -> bool:
-        """Delete the remains of interrupted uploads from before a time. Return True if there are later ones."""
+        """Delete the remains of uploads that were interrupted before a time. Return True if newer ones are left."""
         ...
 
     def within(self, tx: Tx) -> Blobs:
-        """The same blobs as a transaction sees and changes them, as far as they take part in it."""
+        """The same blobs inside a transaction. Blobs that are files take no part in transactions."""
         ...
 
 
@@ -78,14 +78,14 @@ def check_digest(digest: str) -> str:
 
 
 def check_content(content: bytes, digest: str) -> bytes:
-    """Return bytes that were read; raise if they are not those that were stored."""
+    """Return the bytes; raise if they do not match the digest."""
     if digest_of(content) != digest:
         raise Corrupted(f"The file {digest[:12]}… is damaged: restore it from a backup. Nothing was changed.")
     return content
 
 
 def list_damage(tx: Tx, blobs: Blobs) -> list[str]:
-    """Read all files of a tenant, and list those whose bytes are missing or damaged, in words."""
+    """Read all files of a tenant, and describe those whose bytes are missing or damaged."""
     found, after = [], ""
     while rows := tx.rows("page_file", after=after, limit=PAGE):
         after = rows[-1][0]
@@ -93,7 +93,7 @@ def list_damage(tx: Tx, blobs: Blobs) -> list[str]:
             try:
                 blobs.get(digest)
             except (NotFound, Corrupted):
-                found.append(f"the bytes of the file {file_id} are gone or damaged")
+                found.append(f"the bytes of the file {file_id} are missing or damaged")
     return found
 
 
@@ -116,7 +116,7 @@ class FolderBlobs:
                 write_file(draft, content, self._clock())
                 os.replace(draft, target)
             except FileNotFoundError:
-                self._require_tenant()  # its folder is gone, and so may be the tenant
+                self._require_tenant()  # the folder is missing, perhaps because the tenant was removed
                 raise
             finally:
                 draft.unlink(missing_ok=True)
@@ -170,7 +170,7 @@ class FolderBlobs:
         return self
 
     def drop(self) -> None:
-        """Delete all blobs. The folder loses its name first, so that nothing is added to it meanwhile."""
+        """Delete all blobs. The folder is renamed first, so that nothing is added to it meanwhile."""
         doomed = self._folder.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
         with translate_errors():
             try:
@@ -185,11 +185,11 @@ class FolderBlobs:
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         for path in self._folder.glob("??/*"):
-            with suppress(FileNotFoundError):  # it was deleted meanwhile
+            with suppress(FileNotFoundError):  # deleted by another process
                 yield path, path.stat().st_mtime_ns // 1000
 
     def _require_tenant(self, written: Path | None = None) -> None:
-        """Raise if the tenant was removed, and delete what was written too late."""
+        """Raise if the tenant was removed. A file that was just written is deleted again."""
         if not self._exists():
             if written is not None:
                 written.unlink(missing_ok=True)
@@ -199,11 +199,11 @@ class FolderBlobs:
 def clear_dropped(folder: Path) -> None:
     """Delete the remains of the files of removed tenants."""
     for doomed in folder.glob(f"{_DRAFT}*"):
-        shutil.rmtree(doomed, ignore_errors=True)  # another process may be deleting it right now
+        shutil.rmtree(doomed, ignore_errors=True)  # another process may be deleting it too
 
 
 class Run(Protocol):
-    """Runs work in a transaction."""
+    """A function that runs work in a transaction."""
 
     def __call__(self, work: Callable[[Tx], T], /) -> T: ...
 
@@ -260,7 +260,7 @@ class TableBlobs:
 
 
 def write_file(path: Path, content: bytes, time: int | None = None) -> None:
-    """Write a new private file to the disk itself."""
+    """Write a new private file and sync it to disk."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
@@ -270,7 +270,7 @@ def write_file(path: Path, content: bytes, time: int | None = None) -> None:
 
 
 def _create_folder(folder: Path) -> None:
-    """Create a folder and its parents, each durable before it gets content."""
+    """Create a folder and its parents. Each is synced before anything is put into it."""
     if folder.is_dir():
         return
     _create_folder(folder.parent)
@@ -279,7 +279,7 @@ def _create_folder(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
+    """Sync a file, or the list of names in a folder."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -288,10 +288,10 @@ def sync(path: Path) -> None:
 
 
 def claim(path: Path) -> int | None:
-    """Lock a file or folder that is in the making until the returned descriptor is closed or the process ends. Return None if
-    another process has it, or it is gone.
+    """Lock an unfinished file or folder until the returned descriptor is closed or the process ends. Return None if another
+    process has locked it, or it does not exist any more.
 
-    Some network disks have no such locks. Then every maker counts as alive, and nothing is cleared away.
+    Some network disks do not support locks. There every lock counts as taken, and nothing is deleted.
     """
     number = _open(path)
     if number is not None and _lock(number) is False:
@@ -301,7 +301,7 @@ def claim(path: Path) -> int | None:
 
 
 def sweep(paths: Iterable[Path]) -> None:
-    """Delete the files and folders that were left behind by a process that was killed."""
+    """Delete the files and folders that a killed process has left behind."""
     for path in paths:
         number = _open(path)
         if number is None:
@@ -317,13 +317,13 @@ def sweep(paths: Iterable[Path]) -> None:
 def _open(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:  # gone, or none of ours
+    except OSError:  # already deleted, or not ours
         return None
 
 
 def _lock(number: int) -> bool | None:
-    """Return True if the lock is ours now; None if that cannot be known."""
-    import fcntl  # not everywhere; only backups need it
+    """Return True if this process has the lock now; None if the disk does not support locks."""
+    import fcntl  # not on every platform; only backups need it
 
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -336,7 +336,7 @@ def _lock(number: int) -> bool | None:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Convert errors of the operating system."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
 """Copying a tenant from one store to another, for moves, backups and restores, and proving that both sides are equal.
 
-Rows are copied page by page in the order of their keys, by statements that are made from the schema. A copy that was interrupted
-continues behind the last row that arrived; if the source has changed since, the comparison at the end fails and the target is
-filled anew. A tenant that is copied into a store is invisible there until it is admitted, and an existing one is replaced in a
-single step.
+Rows are copied page by page in the order of their keys, by statements that are generated from the schema. An interrupted copy
+continues after the last row that arrived; if the source has changed since, the comparison at the end fails and the target is
+filled again from the start. A tenant that is copied into a store is invisible there until it is admitted. An existing tenant
+is replaced in a single step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Approve = Callable[[Tx], bool]
-"""Called while nobody can write. Returns True if a tenant may be replaced as it is now."""
+"""Called while writers are locked out. Returns True if a tenant may be replaced in its current state."""
 Progress = Callable[[str, int], None]
 """Called for every page with its table and its number of rows."""
 
@@ -56,7 +56,7 @@ _AFTER = ("after", "after_too")
 _COUNT = "(SELECT COUNT(*) FROM {} WHERE tenant = :tenant)"
 _TEMPLATE = """
 -- name: page_{name}
--- The rows of `{name}` behind a key.
+-- The rows of `{name}` after a key.
 SELECT {columns} FROM {name} WHERE tenant = :tenant AND {behind} ORDER BY {key} LIMIT :limit;
 
 -- name: end_of_{name}
@@ -81,7 +81,7 @@ class Table(NamedTuple):
         return tuple(row[self.columns.index(name)] for name in self.key)
 
     def after(self, key: tuple[Any, ...]) -> dict[str, Any]:
-        """The parameters of `page_<table>` for the rows behind a key."""
+        """The parameters of `page_<table>` for the rows after a key."""
         return dict(zip(_AFTER, key, strict=False))
 
 
@@ -106,7 +106,7 @@ def load_tables() -> dict[str, Table]:
 
 @cache
 def copy_queries() -> dict[str, Query]:
-    """For each table `page_<table>` (the rows behind a key), `end_of_<table>` (the last key) and `put_<table>` (one row),
+    """For each table `page_<table>` (the rows after a key), `end_of_<table>` (the last key) and `put_<table>` (one row),
     and `count_all`. Every engine runs them as they stand."""
     text = ""
     for name, columns, key, _ in load_tables().values():
@@ -129,7 +129,7 @@ def copy_queries() -> dict[str, Query]:
 
 
 class Arrival(NamedTuple):
-    """A tenant that was copied into a store and is not admitted yet. `place` and `number` are for its copier."""
+    """A tenant that was copied into a store and is not admitted yet. Its copier uses `place` and `number`."""
 
     tenant: str
     created_at: int
@@ -142,7 +142,7 @@ class TenantCopier(Protocol):
     """Copies whole tenants out of a store and into it, for backups."""
 
     def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
-        """Copy a tenant as it is now to another store, while others write. Return the digests of missing files."""
+        """Copy a snapshot of a tenant to another store without blocking writers. Return the digests of missing files."""
         ...
 
     def copy_in(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
@@ -150,15 +150,15 @@ class TenantCopier(Protocol):
         ...
 
     def admit(self, arrivals: Sequence[Arrival]) -> None:
-        """Make all of these tenants visible, or none."""
+        """Make all of these tenants visible at once."""
         ...
 
     def discard(self) -> None:
-        """Delete what was copied in and not admitted."""
+        """Delete the tenants that were copied in and not admitted."""
         ...
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
-        """Replace a tenant by another, unless `approve` returns False."""
+        """Replace a tenant by its copy, unless `approve` returns False."""
         ...
 
 
@@ -175,7 +175,7 @@ class Receiver(Protocol):
         ...
 
     def finish(self, number: int) -> None:
-        """Make the tenant visible. `number` is the highest that an entry ever had."""
+        """Make the tenant visible. `number` is the highest entry number that was ever used."""
         ...
 
 
@@ -186,7 +186,7 @@ class CopyableStore(Store, Protocol):
     def copier(self) -> TenantCopier: ...
 
     def receive(self, tenant: str, created_at: int | None = None) -> Receiver:
-        """Prepare a tenant that was created at this time; by default now."""
+        """Prepare a tenant with a time of creation, by default now."""
         ...
 
 
@@ -200,7 +200,7 @@ class Contents(NamedTuple):
 def move_tenant(
     source: Store, target: CopyableStore, tenant: str, progress: Progress = lambda table, rows: None
 ) -> Contents:
-    """Copy a tenant to another store while nobody can write to it, compare both sides, and make it visible there."""
+    """Copy a tenant to another store while writers are locked out, compare both sides, and make it visible there."""
     receiver = target.receive(tenant, find_creation_time(source, tenant))
     blobs = source.blobs(tenant)
 
@@ -213,7 +213,7 @@ def move_tenant(
 
 
 def copy_all(source: Tx, blobs: Blobs, receiver: Receiver) -> tuple[int, list[str]]:
-    """Copy rows and files. Return the highest number that an entry ever had, and the digests of missing files."""
+    """Copy rows and files. Return the highest entry number that was ever used, and the digests of missing files."""
     copy_rows(source, receiver)
     return search_state(source)[0], copy_blobs(blobs, receiver.blobs, list_digests(source))
 
@@ -246,7 +246,7 @@ def copy_rows(
                 if table.name == "file" and blobs is not None:
                     place = table.columns.index("digest")
                     if lost := copy_blobs(blobs, receiver.blobs, sorted({row[place] for row in rows})):
-                        blobs.get(lost[0])  # raises the reason
+                        blobs.get(lost[0])  # raises NotFound or Corrupted
                 receiver.write(lambda tx, at=(table, rows, indexed): _write_page(tx, *at))  # type: ignore[misc]
                 progress(table.name, len(rows))
         contents = read_contents(source)
@@ -312,7 +312,7 @@ def _read_index(tx: Tx, rows: Sequence[Row]) -> list[_Indexed]:
 
 
 def _sort_tokens(tokens: str) -> str:
-    """The same tokens in the same order, however an engine stores them."""
+    """Sort tokens, because engines store them in different orders."""
     return " ".join(sorted(tokens.split(" "), key=lambda token: (token[:1] not in PLACES, token)))
 
 

@@ -1,7 +1,7 @@
 """Filters on metadata as SQL for each engine, with the same answers as `model.filter.matches`, which defines their meaning.
 
 The text is made of the fixed pieces below and numbered placeholders `:f0`, `:f1`, … Keys, values and lists are all bound, so the
-text depends only on the shape of a filter: nothing that a caller wrote is ever read as SQL, and filters of one shape share one
+text depends only on the shape of a filter: no input of a caller is ever read as SQL, and filters of the same shape share a
 prepared statement. An expression is true or false, never NULL. A column that is NULL holds an empty object.
 """
 
@@ -57,7 +57,7 @@ def to_sql(condition: Filter, engine: Literal["sqlite", "postgres"]) -> tuple[st
 
 
 def _list_values(leaf: Leaf) -> list[Any]:
-    """Return the values in an order that does not change from run to run."""
+    """Return the values in an order that is the same in every process."""
     return [value for _, value in sorted(leaf.values, key=repr)]
 
 
@@ -67,12 +67,12 @@ def _encode(value: Any) -> str:
 
 # -- SQLite
 #
-# - JSON paths (`'$."a"'`, `->`) have their own quoting, which no key with a quote or a backslash survives in every version.
+# - JSON paths (`'$."a"'`, `->`) have their own quoting, which some versions get wrong for keys with a quote or a backslash.
 #   `json_each` gives the decoded key, which is compared with a bound one.
-# - `json_each` shows true and 1 as the same value: the type is compared as well. Of an object or an array it gives the text,
-#   but of a string the bare string, which would be malformed JSON for the next step: only objects go on.
+# - `json_each` shows true and 1 as the same value: the type is compared as well. It returns an
+#   object or an array as JSON text, but a string without quotes, which the next step would reject: only objects are followed.
 # - SQLite before 3.52 misreads some very large and very small floats by their last bit. Values are therefore bound as JSON
-#   too: both sides are read by the same reader, and equal values stay equal.
+#   too: the same parser reads both sides, so equal values stay equal.
 # - An integer beyond 64 bits is read as a rounded float; it counts as infinite here, as in `typed`.
 # - Text is compared byte by byte, which is the order of code points as long as the database's encoding is UTF-8.
 
@@ -80,7 +80,7 @@ _SQLITE_STEP = (
     "(SELECT f_step.value FROM json_each({source}) AS f_step WHERE f_step.key = {key} AND f_step.type = 'object')"
 )
 _SQLITE_EXISTS = "EXISTS (SELECT 1 FROM json_each({source}) AS f_value WHERE f_value.key = {key})"
-# CASE, not OR: where NULL and false come to the same, SQLite looks `IN` up in an index and does not walk the list too.
+# CASE, not OR: where NULL and false are equivalent, SQLite would look `IN` up in an index and not search the list as well.
 _SQLITE_ANY = (
     "coalesce((SELECT CASE WHEN {itself} THEN 1 ELSE EXISTS (SELECT 1 FROM "
     "json_each(CASE WHEN f_value.type = 'array' THEN f_value.value END) AS f_item WHERE {item}) END "
@@ -111,7 +111,7 @@ class _SqliteWriter(_Writer):
         missing = self.bind(int(leaf_matches(leaf, False, None)))
         values = self.bind(_encode(_list_values(leaf)))
         ordered = ""
-        if leaf.op in _SIGNS:  # the type whose values have an order with this one, or a word that is no type
+        if leaf.op in _SIGNS:  # the type that this value can be compared with, or `none`, which is not a type
             ((kind, _),) = leaf.values
             ordered = self.bind(kind if kind in ORDERED else "none")
         itself, item = (_test_row(leaf, row, values, ordered) for row in ("f_value", "f_item"))
@@ -119,7 +119,7 @@ class _SqliteWriter(_Writer):
 
 
 def _test_row(leaf: Leaf, row: str, values: str, ordered: str) -> str:
-    """Render the test of one row of `json_each`: of the value itself, or of one of its elements."""
+    """Render the test of a row of `json_each`, which is the value itself or one of its elements."""
     kind, atom = _KIND.format(row=row), _ATOM.format(row=row)
     if leaf.op == "$in":
         return _SQLITE_IN.format(kind=kind, atom=atom, values=values, wanted=_KIND.format(row="f_wanted"))
@@ -131,18 +131,18 @@ def _test_row(leaf: Leaf, row: str, values: str, ordered: str) -> str:
 # The column is text, so that stored metadata is returned as it was written. It is parsed once for each row: `OFFSET 0` keeps
 # the planner from copying the parsing, and the value that a path leads to, into every place of use.
 #
-# - `jsonb` costs more to make than `json`, and nothing to look into. It pays from the third question on.
-# - `->` with a key steps through objects only, unlike `#>`, which also counts through arrays.
-# - A `jsonb` equals another of its own type only, and 1 equals 1.0: a list of values is a set of them, hashed once for a
-#   query. `IS TRUE` keeps it so where elements are looked up: otherwise the planner would make a join of it, anew for each
-#   row.
+# - Parsing to `jsonb` costs more than to `json`, but its lookups are free. It pays off from the third lookup on.
+# - `->` with a key looks into objects only, unlike `#>`, which also indexes arrays.
+# - A `jsonb` equals only another of the same type, and 1 equals 1.0. So a list of values can be a set, which is hashed once for
+#   a query. `IS TRUE` keeps it a set where elements are looked up; otherwise the planner would join it for each row.
 # - A strict `jsonpath` compares numbers with numbers and text with text, by code point whatever the collation, and does not
-#   look into arrays by itself. A value without an order is compared with an object, with which nothing is in order.
-# - A `jsonb` number is the decimal that was written and no longer tells whether it was written as an integer. Up to 2^53,
-#   where every integer is a float as well, decimals are in the order of the numbers that they stand for. Beyond, 1e23 and the
-#   integer 10^23 become the same, and 1.152921504606847e18 is the decimal next to the float 2^60, not the float. So where a
-#   filter's number and a stored one are both beyond 2^53, the latter is read again from the text: a float as the integer that
-#   it is, if it has 64 bits, and a longer integer as one beyond all floats, as in `typed`.
+#   look into arrays by itself. A value that has no order is compared with an object, which is
+#   never less or greater than anything.
+# - A `jsonb` number keeps the decimal value as it was written, but not whether it was written as an integer. Up to 2^53,
+#   where every integer is a float as well, decimals have the same order as the numbers that they stand for. Beyond, 1e23 and the
+#   integer 10^23 become the same, and 1.152921504606847e18 is a decimal close to the float 2^60, not equal to it. So where a
+#   filter's number and a stored one are both beyond 2^53, the latter is read again from the text: a float as its
+#   exact integer, if that has 64 bits, and a longer integer as one beyond all floats, as in `typed`.
 
 _EVERY_INTEGER_IS_A_FLOAT = 2**53
 _FEW_LEAVES = 2
@@ -168,7 +168,7 @@ _ORDER = (
     "'strict $ ? (@ {sign} $limit || exists(@[*] ? (@ {sign} $limit)))', CAST({limit} AS jsonb)), false)"
 )
 
-# Of an array, or of one value as an array: what `_to_exact` makes of a filter's values. There are only objects on the way.
+# The counterpart of `_to_exact` for stored values: an array, or a single value as an array. The path leads through objects only.
 _EXACT = (
     "(SELECT jsonb_agg(CASE WHEN json_typeof(f_item.value) <> 'number' THEN CAST(f_item.value AS jsonb) "
     "WHEN f_item.written !~ '[.eE]' THEN to_jsonb(CAST(f_item.written AS numeric) * CASE WHEN "
@@ -203,7 +203,7 @@ class _PostgresWriter(_Writer):
 
 
 def _to_exact(value: Any) -> Any:
-    """Return the integer that a large float stands for, because its decimal may be another number."""
+    """Return the exact integer of a large float, because its shortest decimal may be another number."""
     if isinstance(value, float) and _is_large(value) and -(2.0**63) <= value < 2.0**63:
         return int(value)
     return value

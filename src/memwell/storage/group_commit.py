@@ -2,10 +2,10 @@
 
 A durable commit costs a sync, so concurrent writers share one. There is no writer thread: the first writer becomes the
 leader, runs its own work and that of the writers in the queue, commits once and wakes them. Writers that queue up during
-the commit get the next leader. A single writer therefore pays for no hand-over at all.
+the commit get the next leader. A single writer therefore never waits for another thread.
 
-Works are run together. Only if one of them fails, the transaction is rolled back and each is run again in a savepoint of
-its own, so that only the failing one is undone. A work must therefore have no effect except on the database.
+The works of a group run in one transaction. If one of them fails, the transaction is rolled back and each is run again in a
+savepoint of its own, so that only the failing one is undone. A work must therefore have no effect except on the database.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Session(Protocol):
 
 
 class PendingWrite(Generic[T]):
-    """One writer's work and its outcome. A solitary work is run outside any transaction, by itself."""
+    """One writer's work and its outcome. A solitary work runs outside any transaction, while no other does."""
 
     __slots__ = ("done", "error", "gate", "leads", "result", "solitary", "work")
 
@@ -105,13 +105,13 @@ class GroupCommit:
         """Sleep until the work is done by a leader, or until it is this writer's turn to lead."""
         try:
             ticket.gate.acquire()
-        except BaseException:  # interrupted: leave the queue, or pass the lead on if it was given meanwhile
+        except BaseException:  # interrupted: leave the queue, or pass the lead on if this writer has got it meanwhile
             with self._mutex:
                 queued = ticket in self._waiting
                 if queued:
                     self._waiting.remove(ticket)
             if not queued:
-                while not (ticket.done or ticket.leads):  # the gate may have been passed before the interrupt came
+                while not (ticket.done or ticket.leads):  # the gate may have opened before the interrupt came
                     ticket.gate.acquire(timeout=0.01)
                 if not ticket.done:
                     self._pass_on()
@@ -185,7 +185,7 @@ class GroupCommit:
                     ticket.result = ticket.work()
                     self._session.flush()
             except Exception as error:
-                if not self._session.is_open:  # everything is undone: a full disk, a lost connection
+                if not self._session.is_open:  # all is rolled back after a full disk or a lost connection
                     raise
                 ticket.error = error
         self._commit(batch)

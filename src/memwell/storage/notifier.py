@@ -1,7 +1,7 @@
 """Messages between the processes that share a store: hints and read events. Best effort, never stored.
 
-A message goes into an outbox. A thread that lives only while there is something to send delivers it, so nobody waits for it.
-While nobody listens, nothing is sent. Durable events are read from the database, where they are exact.
+A message goes into an outbox. A thread that lives only while there is something to send delivers it, so callers do not
+wait. Without a listener, nothing is sent. Watchers read durable events from the database, where none is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Notifier(ABC):
 
     @property
     def is_watched(self) -> bool:
-        """True if anybody listens, as far as is known from the last look."""
+        """True if there was a listener at the last look."""
         now = time.monotonic()
         if now - self._looked_at > self.look_every_s:
             self._looked_at = now
@@ -50,23 +50,23 @@ class Notifier(ABC):
 
     @abstractmethod
     def listen(self) -> AbstractContextManager[Iterator[bytes | None]]:
-        """Return an endless stream of messages, with None when there was nothing for a while."""
+        """Return an endless stream of messages, with None after some time without one."""
 
     def close(self) -> None:
-        """Give the thread some time to deliver what is left."""
+        """Wait up to two seconds for the thread to deliver the outbox."""
         sender = self._sender
         if sender is not None:
             sender.join(LEAVE_S)
 
     @abstractmethod
     def _look(self) -> bool:
-        """Return True if anybody listens."""
+        """Return True if there is a listener."""
 
     @abstractmethod
     def _send(self, messages: list[bytes]) -> None: ...
 
     def _deliver(self) -> None:
-        """Send everything in the outbox, in order, and end."""
+        """Send everything in the outbox, in order."""
         while True:
             with self._lock:
                 messages = list(self._outbox)

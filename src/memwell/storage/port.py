@@ -1,4 +1,4 @@
-"""The port of the database: what the engine needs, and every storage engine implements.
+"""The storage port: the protocols that every storage engine implements.
 
 A `Store` runs functions inside transactions: `read` on a snapshot, `write` in a transaction that is durable when the call
 returns. A function may run more than once (after a conflict or a lost connection), so it must have no effect except through
@@ -27,7 +27,7 @@ T = TypeVar("T")
 BATCH_SIZE = 500
 """Largest number of items for one statement."""
 FILTER = "/*filter*/"
-"""Place in a query for a condition on metadata."""
+"""The placeholder in a query for a condition on metadata."""
 SECRET_BYTES = 32
 ALL = 10_000_000
 """Limit for a query whose rows are all needed."""
@@ -38,7 +38,7 @@ class Tx(Protocol):
     """One transaction inside one tenant."""
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        """Run a query. A condition on metadata takes the place of its `/*filter*/`."""
+        """Run a query. A condition on metadata replaces its `/*filter*/`."""
         ...
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
@@ -88,7 +88,7 @@ def search_state(tx: Tx) -> State:
 
 
 class Control(Protocol):
-    """Data above the tenants: their list, the API keys, the hints. It runs the named queries of `system.sql`."""
+    """Data above the tenants: their list, the API keys, the hints. It runs the queries of `system.sql`."""
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]: ...
 
@@ -97,7 +97,7 @@ class Control(Protocol):
         ...
 
     def hint(self, query: str, /, **parameters: Any) -> int:
-        """Run a statement whose loss would do no harm, and return the number of rows that it changed."""
+        """Run a statement whose loss would do no harm. Return the number of rows that it changed."""
         ...
 
     def scrub(self) -> bool:
@@ -114,7 +114,7 @@ class Control(Protocol):
         ...
 
     def adopt(self, secret: bytes) -> bool:
-        """Use this secret from now on. Return False if there are API keys that were hashed with another one."""
+        """Use this secret from now on. Return False if there are API keys that were hashed with another secret."""
         ...
 
 
@@ -128,7 +128,7 @@ class Store(Protocol):
     def notifier(self) -> Notifier: ...
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
-        """Run work on a snapshot. `sole` says that it is usually one statement, which needs no transaction."""
+        """Run work on a snapshot. `sole`: it is usually a single statement, which needs no transaction."""
         ...
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
@@ -146,14 +146,14 @@ class Store(Protocol):
         ...
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
-        """Remove the last traces of deleted data. Return False if a reader was in the way and it must be tried again.
+        """Remove the last traces of deleted data. Return False if a reader prevented it and it must be tried again.
 
         Traces in the gaps of pages only disappear if the database is rewritten: `always`, or if it is `small`.
         """
         ...
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        """Search the tenant's stored bytes, and return those needles that are found."""
+        """Search the stored bytes of the tenant, and return the needles that occur in them."""
         ...
 
     def tend(self, tenant: str) -> dict[str, int]:
@@ -188,9 +188,9 @@ def list_tenants(store: Store) -> dict[str, int]:
 
 
 def require_absent(found: bool, tenant: str) -> None:
-    """Raise if a tenant would be moved or restored over another of the same name."""
+    """Raise if the target already has a tenant of this name."""
     if found:
-        raise Conflict(f"There is a tenant {tenant} at the target already: delete it there, or move it elsewhere.")
+        raise Conflict(f"The target already has a tenant {tenant}: delete it there, or choose another target.")
 
 
 def tenant_mark(tenant: str, created_at: int) -> str:

@@ -3,11 +3,11 @@
 A query begins with `-- name: <name>` and a description. Its text is the same for every engine, or is written once per
 engine below a line `-- engine: <engine>`. Conventions:
 
-- `:tenant` is bound by the transaction, never by a caller; in PostgreSQL also `:next_docid`. `system.sql` stands above
-  the tenants and is loaded by itself.
-- `x IN NUMBERS(:list)` and `x IN TEXTS(:list)` compare with a list that is bound as JSON text; each engine has its own
-  words for it.
-- An optional parameter is written `CAST(:x AS BIGINT) IS NULL`, because PostgreSQL needs its type.
+- `:tenant` is bound by the transaction, never by a caller; in PostgreSQL also `:next_docid`. The queries of
+  `system.sql` are above the tenants and loaded separately.
+- `x IN NUMBERS(:list)` and `x IN TEXTS(:list)` compare with a list that is bound as JSON text. Each engine has its own SQL
+  for that.
+- An optional parameter is tested by `CAST(:x AS BIGINT) IS NULL`, because PostgreSQL needs its type.
 - Where PostgreSQL gets rows by their numbers, each is looked up by a lateral sub-select: a plan that was made while the
   tables were small would otherwise read all rows of a tenant.
 """
@@ -55,12 +55,12 @@ def load(engine: Engine) -> dict[str, Query]:
 
 @cache
 def load_system() -> dict[str, Query]:
-    """The queries above the tenants, which every engine runs as they stand."""
+    """The queries above the tenants, which are the same for every engine."""
     return parse(read("system.sql"), "sqlite")
 
 
 def parse(text: str, engine: Engine) -> dict[str, Query]:
-    """The queries in a text that an engine has. A name may occur only once."""
+    """Parse the queries for an engine. A name may occur only once."""
     queries: dict[str, Query] = {}
     parts = _HEAD.split(text)[1:]
     for name, body in zip(parts[::2], parts[1::2], strict=True):

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL, the beginning and end of transactions, and errors.
 
 A transaction begins as a role that owns nothing and names its tenant, so that row-level security shows it only that
-tenant's rows. All of that is one round trip. Nothing outlives the transaction, so any pooler may stand in between.
+tenant's rows. All of that is one round trip. Nothing outlives the transaction, so any pooler may be used in between.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ CONNECT_S = 10
 WAIT_S = 10.0
 IDLE_S = 600.0
 OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s -c jit=off -c enable_seqscan=off"
-"""Limits how long a writer waits for a tenant, and how long a stopped process blocks one."""
+"""Options of a connection. They limit how long a writer waits for a tenant, and how long a stopped process blocks one."""
 UNANSWERED_MS = 30_000
-"""Time after which a server that confirms nothing counts as gone; otherwise the system waits a quarter of an hour."""
+"""Time after which a server that does not respond counts as lost; by default the system waits a quarter of an hour."""
 
 Mode = Literal["read", "write"]
 
 _BEGIN = {"read": "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "write": "BEGIN"}
 _LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
-"""Shut down, crashed, starting up, idle for too long, idle for too long in a transaction."""
+"""SQLSTATEs of a server that shuts down, has crashed, is starting up, or has closed an idle session or transaction."""
 _IN_EACH_OTHERS_WAY = frozenset({"40001", "40P01"})
 
 _ADDRESS = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 def without_password(dsn: str) -> str:
-    """Return an address that may be shown."""
+    """Return an address without its password, for messages."""
     given = _parse_dsn(dsn)
     hosts = given.get("host") or given.get("hostaddr") or "localhost"
     user = f"{given['user']}@" if "user" in given else ""
@@ -71,7 +71,7 @@ def without_password(dsn: str) -> str:
 
 
 def connection_settings(dsn: str) -> dict[str, Any]:
-    """Return the settings of connections. Those in the address win."""
+    """Return the settings of connections. Settings in the address take precedence."""
     given = _parse_dsn(dsn)
     usual: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
@@ -83,12 +83,12 @@ def connection_settings(dsn: str) -> dict[str, Any]:
         "tcp_user_timeout": UNANSWERED_MS,
     }
     if given.get("options"):
-        given["options"] = f"{OPTIONS} {given['options']}"  # the later one holds
+        given["options"] = f"{OPTIONS} {given['options']}"  # the last setting wins
     return {**usual, **given}
 
 
 def _parse_dsn(dsn: str) -> dict[str, Any]:
-    """Parse an address. An invalid one may have its password anywhere, so no error repeats it."""
+    """Parse an address. In an invalid one the password may be anywhere, so errors never repeat it."""
     try:
         given = conninfo_to_dict(dsn)
     except UnicodeError:
@@ -110,10 +110,10 @@ def _parse_dsn(dsn: str) -> dict[str, Any]:
 
 def open_connection(dsn: str, **more: Any) -> Connection:
     try:
-        # what psycopg prepares, it takes back after a rollback, together with everything that others have prepared
+        # after a rollback psycopg would deallocate all prepared statements, also those that it did not prepare itself
         return psycopg.connect(**{**connection_settings(dsn), **more}, autocommit=True, prepare_threshold=None)
     except UnicodeError:
-        raise Invalid(f"There can be no host of that name: {without_password(dsn)}.") from None
+        raise Invalid(f"The name of the host is not valid: {without_password(dsn)}.") from None
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def use_connection(dsn: str, **more: Any) -> Iterator[Connection]:
 class Pool:
     """The connections of this process to one database.
 
-    A caller that finds none idle opens one itself, so it gets the reason of a failure at once, and the first call after an outage
+    If none is idle, the caller opens one itself, so it sees the reason of a failure at once, and the first call after an outage
     succeeds. Connections that the server has closed are not used again.
     """
 
@@ -158,7 +158,7 @@ class Pool:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next caller, unless it is broken or has an open transaction."""
+        """Return a connection to the pool. It is closed if it is broken or has an open transaction."""
         now = time.monotonic()
         usable = connection.pgconn.transaction_status == TransactionStatus.IDLE
         try:
@@ -182,11 +182,11 @@ class Pool:
             one.close()
 
     def _idle_one(self) -> Connection | None:
-        """Return the connection that was used last, so that the others may be closed some day."""
+        """Return the connection that was used last, so that the others become idle long enough to be closed."""
         while True:
             with self._lock:
                 if self._closed:
-                    raise StorageError("It is closed: open it again.")
+                    raise StorageError("The store is closed: open it again.")
                 if not self._idle:
                     return None
                 connection = self._idle.pop()[1]
@@ -206,7 +206,7 @@ class Pool:
 def _is_open(connection: Connection) -> bool:
     """Return True unless the server is known to have closed the connection. It costs no round trip."""
     try:
-        for _ in range(2):  # a server's last words come before the end
+        for _ in range(2):  # the server's last message comes before the end of the stream
             connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return False
@@ -224,27 +224,27 @@ def require_whole(connection: Connection) -> None:
     """Raise if a statement of the transaction has failed and the error was ignored."""
     if connection.pgconn.transaction_status == TransactionStatus.INERROR:
         raise StorageError(
-            "A statement failed and its error was ignored: PostgreSQL keeps nothing of this transaction."
+            "A statement failed and its error was ignored, so PostgreSQL does not commit this transaction."
         )
 
 
 def commit(connection: Connection, last: str = "") -> None:
-    """Commit, after a last statement. If the connection is lost meanwhile, nobody knows whether it was committed."""
+    """Run a last statement and commit. If the connection is lost during the commit, its outcome is unknown."""
     try:
         end_transaction(connection, "COMMIT", last)
     except psycopg.Error as error:
         if not connection.closed:
             raise
         raise Unavailable(
-            "The connection was lost during the commit, so it is not known whether this was kept: repeat it with the same "
-            "Idempotency-Key, or look."
+            "The connection was lost during the commit, so it is not known whether this was stored: repeat it with the "
+            "same Idempotency-Key, or read it back."
         ) from error
 
 
 def end_transaction(connection: Connection, word: Literal["COMMIT", "ROLLBACK"], last: str = "") -> None:
     """End a transaction. Without the check, a commit after an ignored error would be a silent rollback."""
     if run_text(connection, last + word).command_status != word.encode():
-        raise StorageError("PostgreSQL had given up on this transaction: nothing of it was kept.")
+        raise StorageError("PostgreSQL has rolled this transaction back: nothing was stored.")
 
 
 # -- errors --------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 @contextmanager
 def translate_errors(dsn: str | None = None) -> Iterator[None]:
-    """Turn PostgreSQL's errors into ours."""
+    """Convert PostgreSQL's errors."""
     try:
         yield
     except psycopg.Error as error:
@@ -268,45 +268,45 @@ def translate_errors(dsn: str | None = None) -> Iterator[None]:
 
 
 def to_error(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
-    """Return our error for one of PostgreSQL's. It names the address only to those who open the database."""
+    """Convert an error of PostgreSQL. Its message names the address only if `dsn` is given, when the database is opened."""
     where = f" at {without_password(dsn)}" if dsn else ""
     match error:
         case pg.DiskFull():
             return StorageFull("The disk of PostgreSQL is full: free some space. Nothing was lost.")
         case pg.ReadOnlySqlTransaction():
-            return StorageFull(f"PostgreSQL{where} can only be read: it is a standby, or set so. Reading goes on.")
+            return StorageFull(f"PostgreSQL{where} is read-only: it is a standby, or configured so. Reads still work.")
         case pg.InsufficientPrivilege():
-            return StorageError(f"PostgreSQL{where} does not allow it: {_line(error)}. Ask its administrator for it.")
+            return StorageError(
+                f"PostgreSQL{where} does not allow it: {_line(error)}. Ask its administrator for the permission."
+            )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
-            return Unsupported(f"The tables{where} are not those of this version: run `memwell migrate`.")
+            return Unsupported(f"The tables{where} do not match this version: run `memwell migrate`.")
         case pg.UndefinedObject() | pg.InvalidParameterValue() if ROLE in str(error):
             return StorageError(f"PostgreSQL{where} has no role {ROLE}: restore it together with the database.")
         case pg.DataCorrupted() | pg.IndexCorrupted():
             return Corrupted(f"PostgreSQL{where} reports damage: {_line(error)}. Restore it from a backup.")
         case pg.LockNotAvailable():
-            return Unavailable("Another process holds this tenant: try again in a moment.")
+            return Unavailable("Another process has locked this tenant: try again in a moment.")
         case pg.QueryCanceled() | pg.TooManyConnections() | pg.OutOfMemory():
             return Unavailable(f"PostgreSQL is too busy: {_line(error)}. Try again in a moment.")
     if error.sqlstate in _IN_EACH_OTHERS_WAY:
-        return Unavailable("Others were changing the same: try again in a moment.")
+        return Unavailable("Another transaction has changed the same rows: try again in a moment.")
     if is_lost(error):
-        return Unavailable(
-            f"PostgreSQL cannot be reached{where}: {_reason(error)}. It is tried again with the next request."
-        )
-    return _refusal(error, where) or StorageError(f"PostgreSQL could not do it: {_line(error)}.")
+        return Unavailable(f"PostgreSQL cannot be reached{where}: {_reason(error)}. The next request tries again.")
+    return _refusal(error, where) or StorageError(f"PostgreSQL reported an error: {_line(error)}.")
 
 
 def _refusal(error: psycopg.Error, where: str) -> MemwellError | None:
-    """Return the error of a refused connection, if another attempt would not help. Only its text tells."""
+    """Return the error of a refused connection, if another attempt would not help. Only its text has the reason."""
     text = str(error)
     if error.sqlstate is not None:
         return None
     if _BAD_USER.search(text):
         return StorageError(f"PostgreSQL refused the user or the password{where}: correct the address.")
     if _BAD_DATABASE.search(text):
-        return StorageError(f"There is no such database{where}: make it with `createdb`.")
+        return StorageError(f"The database{where} does not exist: create it with `createdb`.")
     if _BAD_SETTING.search(text):
-        return Invalid(f"The address of PostgreSQL{where} is not right: {_reason(error)}.")
+        return Invalid(f"The address of PostgreSQL{where} is not valid: {_reason(error)}.")
     return None
 
 

@@ -26,7 +26,7 @@ _LOOK = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 
 
 
 class ControlTables:
-    """`run_above` runs work in a transaction above the tenants, for reading or for writing."""
+    """The tables above the tenants. `run_above` runs work in a transaction above the tenants, for reading or for writing."""
 
     def __init__(self, run_above: Callable[[Callable[[Connection], Any], bool], Any]) -> None:
         self._run_above = run_above
@@ -52,7 +52,7 @@ class ControlTables:
 
     @cached_property
     def secret(self) -> bytes:
-        """The first process creates it."""
+        """The secret, which the first process creates."""
 
         def share(db: Connection) -> bytes:
             fresh = secrets.token_bytes(SECRET_BYTES)
@@ -84,7 +84,7 @@ class ControlTables:
 
 
 class PostgresNotifier(Notifier):
-    """Messages through LISTEN and NOTIFY. A listener has a connection of its own, which the others see by its name.
+    """Messages through LISTEN and NOTIFY. A listener has a connection of its own, which other processes find by its name.
 
     `use_pooled` runs work on a connection outside a transaction, if one is free within some seconds.
     """
@@ -106,7 +106,7 @@ class PostgresNotifier(Notifier):
             yield _receive(connection)
 
     def _look(self) -> bool:
-        """Nobody waits for this: if no connection is free, the last answer counts."""
+        """Look for listeners without waiting: if no connection is free, return the last answer."""
         try:
             return self._use_pooled(lambda db: db.execute(_LOOK, (LISTENER,)).fetchone() == (True,), LOOK_S)
         except MemwellError:
@@ -127,5 +127,5 @@ def _receive(connection: Connection) -> Iterator[bytes | None]:
             for notice in connection.notifies(timeout=QUIET_S, stop_after=1):
                 yield notice.payload.encode()
         except psycopg.Error as error:
-            raise Unavailable("The connection that events come over was lost: watch again.") from error
+            raise Unavailable("The connection for events was lost: watch again.") from error
         yield None

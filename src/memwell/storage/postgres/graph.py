@@ -1,9 +1,9 @@
-"""Graphs over the vectors of large collections, so that no process has to hold them in memory.
+"""Graphs over the vectors of large collections, so that no process has to keep them in memory.
 
 There is one graph for each number of dimensions, over the vectors that are marked. The vectors of a collection are marked
-once there are enough of them, until it has shrunk to half of that. A collection is searched by the graph when all of it is
-in there, and a graph that no collection needs is dropped. Indexes are created and dropped concurrently with writers. Only
-the owner of the tables may do so; without that right, collections stay as they are.
+once there are enough of them, until it has shrunk to half of that. A collection is searched by the graph once all of its
+vectors are in it, and a graph that no collection needs is dropped. Indexes are created and dropped concurrently with writers.
+Only the owner of the tables may do so; without that right, collections stay as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Collection(NamedTuple):
 
 
 def tend(store: PostgresStore, tenant: str) -> dict[str, int]:
-    """Put large collections of a tenant into a graph and take small ones out. Return how many."""
+    """Put large collections of a tenant into a graph and take small ones out. Return the numbers of both."""
     taken = let_go = 0
     for collection in [Collection(*row) for row in store.read(tenant, lambda tx: tx.rows("graph_sizes"))]:
         if collection.entries >= FROM and collection.state != "ready":
@@ -64,13 +64,13 @@ def _let_go(store: PostgresStore, tenant: str, collection: Collection) -> None:
 
 
 def _mark(store: PostgresStore, tenant: str, named: dict[str, int], graph: bool) -> None:
-    """Mark vectors in batches, so that writers of this tenant come in between."""
+    """Mark vectors in batches, so that other writers of this tenant can run in between."""
     while store.write(tenant, lambda tx: tx.run("mark_vectors", graph=graph, limit=BATCH, **named)):
         pass
 
 
 def _switch(tx: Tx, query: str, named: dict[str, int]) -> None:
-    """Change the state of a collection, and have every index in memory loaded anew, with its vectors or without."""
+    """Change the state of a collection, and make every process reload its index, with the vectors or without."""
     tx.send(query, **named)
     tx.send("add_removal", docid=None, address_id=None)
 
@@ -92,7 +92,7 @@ def _build(db: Connection, dimensions: int) -> bool:
             f'((value::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
             f"WHERE graph AND dimensions = {dimensions}"
         )
-    db.execute(f"ANALYZE {SCHEMA}.vector")  # the server would not use a graph for a table that it believes to be small
+    db.execute(f"ANALYZE {SCHEMA}.vector")  # the planner does not use the graph of a table that it thinks is small
     return True
 
 

@@ -29,14 +29,14 @@ TENANT_TABLES = ("graph", "vector", "word", "blob", *reversed(TABLES))
 SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration", "dropped")
 UNFORCED = "word"
 SHARED = "graph"
-"""This table can also be read from above the tenants, to see if any of them needs a graph."""
+"""A table that can also be read from above the tenants, to find out if any of them needs a graph."""
 
 _WITHIN = "tenant = CURRENT_SETTING('memwell.tenant', TRUE)"
 _ABOVE = "CURRENT_SETTING('memwell.system', TRUE) = 'on'"
 
 
 def ready(db: Connection, dsn: str) -> Place:
-    """Create the tables or bring them up to date. Return how to use them."""
+    """Create the tables or bring them up to date. Return the place to use them from."""
     if db.info.server_version < OLDEST_SERVER:
         raise Unsupported(f"PostgreSQL {db.info.server_version // 10_000} is too old: Memwell needs 15 or newer.")
     found = version(db)
@@ -68,7 +68,7 @@ def migrate(db: Connection) -> None:
 
 
 def take_turns(db: Connection) -> None:
-    """Wait without a limit until nobody else changes the schema, and keep others from it until the commit."""
+    """Lock the schema against changes by other processes until the commit. Wait for the lock without a limit."""
     db.execute("SET LOCAL lock_timeout = 0")
     db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     db.execute("SET LOCAL lock_timeout = DEFAULT")
@@ -120,16 +120,16 @@ def _extension(db: Connection) -> None:
 
 
 def _make_role(db: Connection) -> None:
-    """Create the role of transactions. Roles belong to the whole server, so another process may just have created it."""
+    """Create the role of transactions. Roles are shared by the whole server, so another process may have just created it."""
     try:
         with db.transaction():
             db.execute(f"CREATE ROLE {ROLE} NOLOGIN")
             db.execute(f"GRANT {ROLE} TO CURRENT_USER")
-    except (pg.DuplicateObject, pg.UniqueViolation):  # the latter if it was created while this one waited
+    except (pg.DuplicateObject, pg.UniqueViolation):  # the latter if another process created it while this one waited
         pass
     except pg.InsufficientPrivilege as error:
         raise StorageError(
-            f"This user may not make the role {ROLE}: have an administrator run `CREATE ROLE {ROLE} NOLOGIN; "
+            f"This user may not create the role {ROLE}: have an administrator run `CREATE ROLE {ROLE} NOLOGIN; "
             f"GRANT {ROLE} TO {db.info.user};`."
         ) from error
 
@@ -150,7 +150,7 @@ def _step(db: Connection, number: int, name: str, text: str) -> None:
 
 
 def _protect(db: Connection, new: set[str], known: set[str]) -> None:
-    """Add row-level security to new tables, and apply that of all tables to the owner."""
+    """Add row-level security to new tables, and make it apply to the owner of all tables."""
     held = [f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY" for table in sorted({*new, *known} - {UNFORCED})]
     _run_all(db, [*held, *(statement for table in sorted(new) for statement in _rules(table))])
 
@@ -189,7 +189,7 @@ def _role(db: Connection) -> str | None:
 
 
 def _run_all(db: Connection, statements: list[str]) -> None:
-    """Run statements without waiting in between. They are not one text, because Citus would pass all of it to each node."""
+    """Run statements without waiting in between. They are sent separately, because Citus passes a whole text to each node."""
     with db.pipeline():
         for statement in statements:
             db.execute(statement)
@@ -206,10 +206,10 @@ each write wait for all nodes."""
 def distribute(dsn: str) -> list[str]:
     """Distribute the tables that are not distributed yet. Return the names of all distributed tables.
 
-    References are removed meanwhile, since one to a table that is not distributed yet would be refused. It may run again
-    after it was interrupted, and after a migration has created tables. The nodes of a cluster connect to each other as the
-    role that asks, so that role must be able to log in; it has no password, and whether the nodes let each other in is up
-    to them.
+    References are removed meanwhile, because Citus rejects a reference to a table that is not distributed yet. The function
+    may run again after it was interrupted, and after a migration has created tables. The nodes of a cluster connect to each
+    other as the role of the transaction, so that role must be able to log in. It has no password: the nodes must be
+    configured to trust each other.
     """
     with use_connection(dsn) as db, translate_errors(dsn):
         if db.execute("SELECT 1 FROM pg_extension WHERE extname = 'citus'").fetchone() is None:
@@ -223,7 +223,7 @@ def distribute(dsn: str) -> list[str]:
 
 
 def _connect_nodes(db: Connection) -> None:
-    """Let the nodes work for the role, and pass on the settings of a transaction, such as its tenant."""
+    """Let the role log in to the nodes, and pass the settings of a transaction, such as its tenant, on to them."""
     if db.execute("SELECT rolcanlogin FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone() != (True,):
         _execute(db, "ALTER ROLE {} LOGIN", sql.Identifier(ROLE))
     _execute(db, "ALTER DATABASE {} SET citus.propagate_set_commands = 'local'", sql.Identifier(db.info.dbname))

@@ -4,8 +4,8 @@ The engine's statements are small and many, and use few types: psycopg's cursors
 Parameters are sent as text, whose types the server infers, except for bytes and vectors; results are binary.
 
 On the wire a `halfvec` of pgvector is its number of dimensions and a zero, both of 16 bits, then its numbers, all with the
-high byte first; an array of them has a header, and the length of each before it. The engine keeps vectors as they are in
-memory, with the low byte first, those of an entry's parts one after the other.
+high byte first; an array of them has a header, and the length of each before it. The engine keeps vectors in their
+in-memory form, with the low byte first; the vectors of an entry's parts follow each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..port import Row
 
 
 class Halves:
-    """The vectors of an entry's parts as the engine keeps them, with the number of their type in the database."""
+    """The vectors of an entry's parts in the engine's form, with the OID of their type in the database."""
 
     __slots__ = ("data", "dimensions", "kind")
 
@@ -50,15 +50,15 @@ def encode_vectors(halves: Halves) -> bytes:
 
 
 def find_halfvec_oid(connection: psycopg.Connection[Any]) -> int:
-    """Return the number of the type in this database."""
+    """Return the OID of the type `halfvec` in this database."""
     info = TypeInfo.fetch(connection, "halfvec")
     if info is None:
-        raise Unsupported("The extension pgvector (0.7 or newer) is missing here: have it installed on the server.")
+        raise Unsupported("The extension pgvector (0.7 or newer) is missing: have it installed on the server.")
     return info.oid
 
 
 def to_little_endian(value: bytes) -> bytes:
-    """Convert vectors from the wire."""
+    """Convert vectors from the wire to the engine's form."""
     return np.frombuffer(value, ">f2").astype("<f2").tobytes()
 
 
@@ -80,7 +80,7 @@ _DECODED: dict[int, Callable[[bytes], Any]] = {
     25: lambda value: str(value, "utf-8"),
     701: lambda value: _double(value)[0],
 }
-"""Decoders by the number of the type: boolean, bytea, bigint, integer, text, double precision."""
+"""Decoders by the OID of the type: boolean, bytea, bigint, integer, text, double precision."""
 
 _prepared: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()
 
@@ -146,7 +146,7 @@ def run(connection: Connection, statement: Statement, given: dict[str, Any]) -> 
 def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[str, Any]]]) -> Result:
     """Send statements without waiting in between. Return the last result, or raise the first error."""
     pgconn, known = connection.pgconn, _prepared_names(connection)
-    prepared: list[bytes] = []  # for each message the statement that it prepares, if it does
+    prepared: list[bytes] = []  # for each message the statement that it prepares, or an empty name
     pgconn.enter_pipeline_mode()
     try:
         for statement, given in statements:
@@ -196,7 +196,7 @@ def _read_pipeline(pgconn: PGconn) -> list[PGresult]:
 def _wait(pgconn: PGconn) -> None:
     """Wait for the server without blocking other threads. Data that did not fit into the system's buffer is sent meanwhile."""
     unsent = pgconn.flush()
-    poll = select.poll()  # `select` knows the first thousand files only
+    poll = select.poll()  # `select` is limited to the first thousand file descriptors
     poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
     poll.poll()
     pgconn.consume_input()

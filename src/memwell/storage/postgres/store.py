@@ -85,14 +85,14 @@ class PostgresStore:
         def create(db: Connection) -> bool:
             if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
                 return False
-            self.empty(db, tenant)  # the remains of a move that was given up
+            self.empty(db, tenant)  # the remains of an abandoned move
             self._add_writer(db, tenant, 0)
             return True
 
         return not self.control.rows("find_tenant", id=tenant) and self.run_above(create, True)
 
     def admit(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
-        """Make a tenant visible whose entries have numbers up to one. Return False if it existed."""
+        """Make a tenant visible. `number` is the highest number of its entries. Return False if it existed."""
         created = bool(self.control.run(db, "add_tenant", {"id": tenant, "now": created_at}))
         if created:
             self._add_writer(db, tenant, number)
@@ -126,7 +126,7 @@ class PostgresStore:
         return self.run_above(drop, True)
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
-        """Let the server reuse the space of deleted rows. Its log and its backups are its own business."""
+        """Let the server reuse the space of deleted rows. Its write-ahead log and its backups are up to its administrator."""
         self.read(tenant, lambda tx: None)
 
         def vacuum(connection: Connection) -> bool:
@@ -137,7 +137,7 @@ class PostgresStore:
         return rewrite == "never" or self.use_pooled(vacuum)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        """Search the rows: a client cannot look into the server's files."""
+        """Search the rows, because a client cannot read the server's files."""
         rows = self._read_snapshot(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
         found = {bytes(row[0]) for row in rows}
         return [needle for needle in needles if needle in found]
@@ -160,7 +160,7 @@ class PostgresStore:
     def empty(self, db: Connection, tenant: str) -> None:
         """Delete every row of a tenant."""
         db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
-        for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for a writer
+        for table in ("writer", *migrate.TENANT_TABLES):  # the first delete waits for a writer
             db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # noqa: S608 -- our own names
 
     # -- transactions ------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class PostgresStore:
                 self._pool.give_back(connection)
 
     def run_above(self, work: Callable[[Connection], T], writes: bool) -> T:
-        """Run a transaction above the tenants."""
+        """Run work in a transaction above the tenants."""
         mode: Mode = "write" if writes else "read"
 
         def run(connection: Connection) -> T:
@@ -220,7 +220,7 @@ class PostgresStore:
         return self.write_unlocked(tenant, run)
 
     def _transact(self, work: Callable[[Connection], T], writes: bool = False) -> T:
-        """Run work in a transaction. A read that fails at its end can be repeated."""
+        """Run work in a transaction. A read can be repeated even if its end fails."""
         connection = self._pool.take()
         try:
             result = work(connection)
@@ -237,7 +237,7 @@ class PostgresStore:
         return result
 
     def _retry(self, work: Callable[[], T]) -> T:
-        """Repeat work if the connection was lost before the commit: a server that is restarted is soon back."""
+        """Repeat work if the connection was lost before the commit, because a restarted server is soon available again."""
         until = time.monotonic() + PATIENCE_S
         for pause_s in (*PAUSES_S, None):
             try:
@@ -312,7 +312,7 @@ class PostgresCopier:
         """Do nothing: the next restore continues with the rows, or creating the tenant removes them."""
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
-        """Replace a tenant in one transaction that locks it: its writers wait, and its readers see the old rows."""
+        """Replace a tenant in one transaction that locks it. Its writers wait, and its readers see the old rows."""
         with self._lock_tenant(tenant) as (connection, receiver):
             if not receiver.write(approve):
                 return False
@@ -340,7 +340,7 @@ class PostgresCopier:
 
 
 class _Replacement:
-    """A tenant that is emptied and filled anew in one transaction."""
+    """A tenant that is emptied and filled again in one transaction."""
 
     def __init__(self, store: PostgresStore, connection: Connection, tenant: str) -> None:
         self._connection, self._tenant = connection, tenant
@@ -354,7 +354,7 @@ class _Replacement:
         return result
 
     def start_over(self) -> None:
-        for table in migrate.TENANT_TABLES:  # without `writer`: others wait for that row
+        for table in migrate.TENANT_TABLES:  # without `writer`, whose row is locked
             self._connection.execute(f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,))  # noqa: S608 -- our own names
 
     def finish(self, number: int) -> None:

@@ -33,7 +33,7 @@ AT_ONCE = 500
 
 
 class Batch:
-    """Statements of one transaction. Those without a needed result are sent together with the next one that has, in order."""
+    """Statements of one transaction. Those whose result is not needed are sent together with the next one whose result is."""
 
     __slots__ = ("_remembered", "_unsent", "connection")
 
@@ -57,7 +57,7 @@ class Batch:
         return run_all(self.connection, [*unsent, (statement, given)])
 
     def first(self, statement: Statement, given: dict[str, Any], *, table: str | None = None) -> Row | None:
-        """Run a statement and return its first row. With a table, the row is remembered until something is written there."""
+        """Run a statement and return its first row. With a table, the row is remembered until a statement writes to it."""
         if table is None:
             return next(iter(self.run(statement, given).rows(1)), None)
         remembered = self._remembered.setdefault(table, {})
@@ -74,7 +74,7 @@ class Batch:
         return self.run(statement, given)
 
     def flush(self) -> None:
-        """Send what was not sent yet; raise if it fails."""
+        """Send the statements that were not sent yet; raise if one fails."""
         if self._unsent:
             unsent, self._unsent = self._unsent, []
             run_all(self.connection, unsent)
@@ -97,9 +97,9 @@ VECTORS_IN = frozenset({"add_vector", "nearest", "nearest_of"})
 GRAPH = "nearest"
 DIMENSIONS = "/*dimensions*/"
 _SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 800"
-"""A graph has the vectors of many collections: the search in it goes on until there are enough of the right one."""
+"""A graph has the vectors of many collections: its search continues until there are enough from the right one."""
 REMEMBERED = {"find_collection": "collection", "find_slot": "job"}
-"""Queries that every writer runs, with their tables: the result is the same for the whole group until one writes there."""
+"""Queries that every writer runs, with their tables. The result is the same for the whole group until one writes there."""
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
 
 
@@ -124,11 +124,11 @@ class PostgresTx:
         self.due_at: int | None = None
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        if condition is not None:  # a query with a condition is as long as that is, so it is not prepared
+        if condition is not None:  # conditions have many shapes, so a query with one is not prepared
             text, bound = to_sql(condition, "postgres")
             sql = self._queries[query].sql.replace(FILTER, f"AND {text}")
             return self._batch.alone(compile_statement("", sql), self._bind(query, {**parameters, **bound})).rows()
-        if query == GRAPH:  # a graph is for one number of dimensions, and has a statement of its own
+        if query == GRAPH:  # each number of dimensions has its own graph and statement
             dimensions = str(int(parameters["dimensions"]))
             sql = self._queries[query].sql.replace(DIMENSIONS, dimensions)
             statement = compile_statement(f"{GRAPH}_{dimensions}", sql)
@@ -197,8 +197,8 @@ class PostgresSession:
         connection = self._pool.take()
         self._batch = Batch(connection)
         try:
-            held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
-            row = self._pool.enter(connection, "write", self._tenant, held)
+            lock = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
+            row = self._pool.enter(connection, "write", self._tenant, lock)
         except psycopg.Error:
             self.roll_back()
             raise
@@ -208,7 +208,7 @@ class PostgresSession:
         self._first_number = self._last_number = int(row[0])
 
     def flush(self) -> None:
-        """Send what was not sent yet; raise if a statement has failed."""
+        """Send the statements that were not sent yet; raise if one has failed."""
         self.batch.flush()
         require_whole(self.batch.connection)
 
@@ -245,7 +245,7 @@ class PostgresSession:
 
     def interruption_error(self) -> Exception:
         return Unavailable(
-            "The writer that led this commit was interrupted, so it is not known whether this was kept: repeat it with the "
+            "The writer that led this commit was interrupted, so it is not known whether this was stored: repeat it with the "
             "same Idempotency-Key."
         )
 

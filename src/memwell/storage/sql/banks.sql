@@ -37,7 +37,7 @@ ORDER BY seq DESC
 LIMIT :limit;
 
 -- name: first_said
--- The earliest turns, the earliest first, for an array of messages.
+-- The turns of an address, the earliest first, for an array of messages.
 SELECT seq, role, content, 0 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
@@ -65,7 +65,7 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: every_entry_down
--- The entries of an address without summaries, the newest first, each with the summary that it is behind.
+-- The entries of an address that are not summaries, the newest first, each with the summary that it is behind.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
   (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
@@ -77,7 +77,7 @@ ORDER BY e.seq DESC
 LIMIT :limit;
 
 -- name: every_entry_up
--- The entries of an address without summaries, the oldest first, each with the summary that it is behind.
+-- The entries of an address that are not summaries, the oldest first, each with the summary that it is behind.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
   (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
@@ -89,7 +89,7 @@ ORDER BY e.seq
 LIMIT :limit;
 
 -- name: shown_summaries_down
--- The summaries of an address that are behind no other, the latest first, with their positions and numbers of entries.
+-- The summaries of an address that are not behind another, the latest first, with their positions and numbers of entries.
 SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM summary s
@@ -100,7 +100,7 @@ ORDER BY s.position DESC, s.docid DESC
 LIMIT :limit;
 
 -- name: shown_summaries_up
--- The summaries of an address that are behind no other, the earliest first, with their positions and numbers of entries.
+-- The summaries of an address that are not behind another, the earliest first, with their positions and numbers of entries.
 SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM summary s
@@ -137,7 +137,7 @@ ORDER BY s.position, s.docid
 LIMIT :limit;
 
 -- name: beyond_entries
--- A row if an address has more than :turns live entries. The index alone answers this.
+-- A row if an address has more than :turns live entries. This reads the index alone.
 SELECT 1 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND retired_at IS NULL
 LIMIT 1 OFFSET :turns;
@@ -190,7 +190,7 @@ ORDER BY a.path
 LIMIT 10000;
 
 -- name: bank_folded
--- The number of entries of a named collection that were written in a period and are behind summaries, without summaries.
+-- The number of entries of a named collection that were written in a period and are behind summaries. Summaries do not count.
 SELECT COUNT(*) FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
 JOIN folded f ON f.tenant = a.tenant AND f.address_id = a.id

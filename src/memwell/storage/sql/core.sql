@@ -6,7 +6,7 @@ SELECT id, policy FROM collection
 WHERE tenant = :tenant AND dialect = :dialect AND name = :name AND kind = :kind;
 
 -- name: add_collection
--- Make a collection unless another writer just did.
+-- Add a collection, unless another writer has just added it.
 INSERT INTO collection (tenant, id, dialect, name, kind, sealed, policy, created_at)
 VALUES (:tenant, :id, :dialect, :name, :kind, :sealed, :policy, :now)
 ON CONFLICT (tenant, dialect, name, kind) DO NOTHING;
@@ -16,7 +16,7 @@ ON CONFLICT (tenant, dialect, name, kind) DO NOTHING;
 UPDATE collection SET policy = :policy WHERE tenant = :tenant AND id = :id;
 
 -- name: find_address
--- An address by the names of its collection and its path, while it lives.
+-- A live address, by the names of its collection and its path.
 SELECT a.id, a.collection_id, a.path, a.last_seq, a.created_at, a.last_seen_at, a.ended_at, a.ended_seq, a.expires_at, a.metadata,
   a.distilled_seq
 FROM collection c
@@ -39,7 +39,7 @@ ON CONFLICT (tenant, collection_id, path) DO UPDATE SET
 RETURNING id, last_seq, last_seen_at;
 
 -- name: end_address
--- Mark a session as ended, up to its present last entry.
+-- Mark a session as ended, up to its last entry.
 UPDATE address SET ended_at = :now, ended_seq = last_seq WHERE tenant = :tenant AND id = :id;
 
 -- name: address_from
@@ -85,7 +85,7 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: recent_addresses
--- The addresses of a named collection, the one used last first.
+-- The addresses of a named collection, the most recently used first.
 SELECT a.id, a.path, a.last_seen_at
 FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
@@ -144,13 +144,13 @@ ON CONFLICT (tenant, key_hash) DO UPDATE SET
   request_hash = excluded.request_hash, response = excluded.response, expires_at = excluded.expires_at;
 
 -- name: add_idempotency_touch
--- Note which address a stored answer contains, and which entry if it is a single one, so that it can be erased with it.
+-- Record the address that a stored answer contains, and the entry if it is a single one, so that the answer is erased with it.
 INSERT INTO idempotency_touch (tenant, address_id, entry_id, key_hash)
 VALUES (:tenant, :address_id, :entry_id, :key_hash)
 ON CONFLICT (tenant, address_id, key_hash) DO NOTHING;
 
 -- name: list_events
--- The events after a number, in order, with the names that still exist.
+-- The events after a number, in order, with the names of addresses that still exist.
 SELECT e.seq, e.at, e.operation, e.actor, e.entries, c.dialect, c.name, a.path
 FROM event e
 LEFT JOIN collection c ON c.tenant = :tenant AND c.id = e.collection_id
@@ -294,7 +294,7 @@ FROM (SELECT COALESCE(MAX(seq), 0) AS seq FROM event WHERE tenant = :tenant) AS 
 CROSS JOIN JSON_ARRAY_ELEMENTS(CAST(:changed AS JSON)) WITH ORDINALITY AS one (of, place);
 
 -- name: hold_tenant_row
--- Keep a tenant from being removed until the end of the transaction. No row if it was removed.
+-- Prevent the removal of a tenant until the end of the transaction. No row if it was removed already.
 -- engine: postgres
 SELECT docid FROM writer WHERE tenant = :tenant FOR KEY SHARE;
 

@@ -1,4 +1,4 @@
--- Deleting, expiring, the traces of what was deleted, and the erasure log.
+-- Deletion, expiry, traces of deleted data, and the erasure log.
 
 -- name: delete_collection
 -- Remove an emptied collection.
@@ -96,7 +96,7 @@ DELETE FROM idempotency WHERE tenant = :tenant AND expires_at <= :now;
 DELETE FROM job WHERE tenant = :tenant AND state IN ('done', 'cancelled') AND finished_at <= :before;
 
 -- name: first_event_after
--- The number of the first event that is young enough to be kept.
+-- The number of the first event after a time; older events are deleted.
 SELECT COALESCE(MIN(seq), 0) FROM event WHERE tenant = :tenant AND at > :before;
 
 -- name: delete_events_below
@@ -104,7 +104,7 @@ SELECT COALESCE(MIN(seq), 0) FROM event WHERE tenant = :tenant AND at > :before;
 DELETE FROM event WHERE tenant = :tenant AND seq < :seq;
 
 -- name: count_rows_of_address
--- The number of rows that still refer to an address, for the second look after an erasure.
+-- The number of rows that still refer to an address, for the check after an erasure.
 SELECT
   (SELECT COUNT(*) FROM entry WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM address WHERE tenant = :tenant AND id = :address_id)
@@ -141,7 +141,7 @@ SELECT docid FROM entry WHERE tenant = :tenant AND address_id = :address_id AND 
 SELECT docid FROM entry WHERE tenant = :tenant AND expires_at <= :until;
 
 -- name: delete_removals_below
--- Remove old removals. An index that has not seen them is loaded anew.
+-- Remove old removals. An index that has not seen them is reloaded.
 DELETE FROM removal WHERE tenant = :tenant AND seq < (SELECT MAX(seq) FROM removal WHERE tenant = :tenant) - :keep;
 
 -- name: count_evidence
@@ -208,7 +208,7 @@ DELETE FROM vector WHERE tenant = :tenant
 DELETE FROM fact WHERE tenant = :tenant AND docid IN NUMBERS(:docids);
 
 -- name: delete_folds
--- Forget that some entries are behind summaries.
+-- Remove the links from some entries to their summaries.
 DELETE FROM folded WHERE tenant = :tenant AND docid IN NUMBERS(:docids);
 
 -- name: delete_summaries
@@ -216,7 +216,7 @@ DELETE FROM folded WHERE tenant = :tenant AND docid IN NUMBERS(:docids);
 DELETE FROM summary WHERE tenant = :tenant AND docid IN NUMBERS(:docids);
 
 -- name: erase_idempotency
--- Empty the stored answers that contain some addresses. Their keys stay used.
+-- Empty the stored answers that contain some addresses. Their idempotency keys cannot be used again.
 -- engine: sqlite
 UPDATE idempotency SET request_hash = NULL, response = NULL
 WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
@@ -295,7 +295,7 @@ DELETE FROM record_tie
 WHERE tenant = :tenant AND address_id IN NUMBERS(:addresses);
 
 -- name: bury_addresses
--- Move addresses to the grave, where nothing finds them, until their contents are deleted.
+-- Move addresses to the grave, which no read looks into, until their contents are deleted.
 UPDATE address SET collection_id = :grave, path = CAST(id AS TEXT), metadata = NULL
 WHERE tenant = :tenant AND id IN NUMBERS(:addresses);
 
@@ -312,7 +312,7 @@ FROM (SELECT COALESCE(MAX(seq), 0) AS seq FROM erasure WHERE tenant = :tenant) A
 CROSS JOIN UNNEST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',')) WITH ORDINALITY AS one (id, place);
 
 -- name: residue
--- The needles that are part of any row of the tenant. They are rarely there, so each row is read once.
+-- The needles that are part of any row of the tenant. Needles are rarely found, so all are searched in one pass over the rows.
 -- engine: postgres
 SELECT DISTINCT sought.piece
 FROM (
@@ -374,6 +374,6 @@ WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.collection_id = :id;
 SELECT 1 FROM collection WHERE tenant = :tenant AND id = :id;
 
 -- name: take_over_erasures
--- Make every unfinished erasure due now, whoever was running it and however often it has failed.
+-- Make every unfinished erasure due now, even if it has a lease or has failed too often.
 UPDATE job SET state = 'ready', run_at = :now, lease_until = NULL, attempts = 0
 WHERE tenant = :tenant AND kind = 'erase' AND state IN ('ready', 'running', 'dead');

@@ -27,7 +27,7 @@ UPDATE address SET distilled_seq = :upto
 WHERE tenant = :tenant AND id = :id AND collection_id = :collection_id AND distilled_seq = :seen;
 
 -- name: add_fact
--- The columns of a fact that its entry does not have.
+-- Add the columns of a fact that its entry does not have.
 INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held, ended_by)
 SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, CAST(:valid_to AS BIGINT), :plan_id, :held,
   :ended_by

@@ -14,7 +14,7 @@ SELECT id, run_at, state FROM job WHERE tenant = :tenant AND slot = :slot;
 UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND run_at > :run_at AND state = 'ready';
 
 -- name: ask_job_again
--- Have a running job run once more, because a request may have come too late for it.
+-- Make a running job run once more, because a request may have come too late for its current run.
 UPDATE job SET run_at = :run_at, result = NULL WHERE tenant = :tenant AND id = :id AND state = 'running';
 
 -- name: job_asked_again
@@ -57,7 +57,7 @@ UNION ALL SELECT 1 FROM job WHERE tenant = :tenant AND state = 'running' AND lea
 LIMIT 1;
 
 -- name: bring_back_jobs
--- Make such jobs due now. A worker that is still running one renews its lease.
+-- Make jobs with an implausibly late time due now. If a worker is still running one, it renews its lease.
 UPDATE job SET run_at = CASE WHEN state = 'ready' THEN :now ELSE run_at END,
   lease_until = CASE WHEN state = 'running' THEN :lease_until ELSE lease_until END
 WHERE tenant = :tenant

@@ -13,7 +13,7 @@ SELECT id, dimensions, embedded_to FROM model WHERE tenant = :tenant AND name = 
 SELECT id, name, dimensions, embedded_to FROM model WHERE tenant = :tenant ORDER BY id;
 
 -- name: add_model
--- Add a model, unless another writer just did.
+-- Add a model, unless another writer has just added it.
 INSERT INTO model (tenant, id, name, dimensions, embedded_to, created_at)
 SELECT :tenant, COALESCE(MAX(id), 0) + 1, :name, :dimensions, 0, :now FROM model WHERE tenant = :tenant
 ON CONFLICT (tenant, name) DO NOTHING;
@@ -78,13 +78,13 @@ LIMIT 1;
 SELECT DISTINCT docid FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;
 
 -- name: add_removal
--- Note that an entry or an address was removed from search, so that every index in memory drops it.
+-- Record that an entry or an address was removed from search, so that every index in memory drops it.
 INSERT INTO removal (tenant, seq, docid, address_id)
 SELECT :tenant, COALESCE(MAX(seq), 0) + 1, CAST(:docid AS BIGINT), CAST(:address_id AS BIGINT)
 FROM removal WHERE tenant = :tenant;
 
 -- name: add_words
--- Index the words of an entry. PostgreSQL limits the size of a value, so a long list is split; each part names the place.
+-- Index the words of an entry. PostgreSQL limits the size of a value, so a long list is split; each part begins with the place.
 -- engine: sqlite
 INSERT INTO word (rowid, tokens) VALUES (:docid, :tokens);
 -- engine: postgres
@@ -99,7 +99,7 @@ GROUP BY cut.part;
 
 -- name: postings
 -- The entries of a place that contain a token, above a number, as a list in text. In SQLite a file has one tenant, and the
--- caller looks the numbers up among its rows; if the place has most of the entries (:most), it is quicker to take all of
+-- caller keeps the numbers of its own rows; if the place has most of the entries (:most), it is faster to return all of
 -- them. In PostgreSQL all tenants share the index, so the place is always part of the query.
 -- engine: sqlite
 SELECT GROUP_CONCAT(rowid) FROM word
@@ -109,7 +109,7 @@ SELECT postings(:tenant, CAST('''' || :place || ''' & ''' || REPLACE(REPLACE(:to
   AS TSQUERY), :after);
 
 -- name: words_of
--- The tokens of some entries. In SQLite the caller has found their numbers among the tenant's own.
+-- The tokens of some entries. In SQLite a file has one tenant.
 -- engine: sqlite
 SELECT rowid, tokens FROM word WHERE rowid IN NUMBERS(:docids);
 -- engine: postgres
@@ -199,7 +199,7 @@ CROSS JOIN LATERAL (
 ) AS a;
 
 -- name: load_collection
--- The columns that search needs of a collection, each as one list. One row per entry would take twice the time.
+-- The columns of a collection that search needs, each as one list. One row per entry would take twice as long.
 -- engine: sqlite
 SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
   GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
@@ -219,7 +219,7 @@ JOIN entry e ON e.tenant = a.tenant AND e.address_id = a.id
 WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND (e.retired_at IS NULL OR CAST(:history AS BIGINT) = 1);
 
 -- name: load_address
--- The columns that search needs of an address, after a sequence number.
+-- The columns of an address that search needs, after a sequence number.
 -- engine: sqlite
 SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
   GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
@@ -236,7 +236,7 @@ FROM entry e
 WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND (e.retired_at IS NULL OR CAST(:history AS BIGINT) = 1);
 
 -- name: load_new
--- The columns that search needs of a collection, after an entry number.
+-- The columns of a collection that search needs, after an entry number.
 -- engine: sqlite
 SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
   GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
@@ -305,7 +305,7 @@ LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid IN NUMBERS(:docids);
 
 -- name: add_removals
--- Note that some addresses were removed from search, so that every index in memory drops them.
+-- Record that some addresses were removed from search, so that every index in memory drops them.
 -- engine: sqlite
 INSERT INTO removal (tenant, seq, docid, address_id)
 SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant) + 1 + key, NULL, value
@@ -326,7 +326,7 @@ WHERE v.tenant = :tenant AND v.part = 0
 GROUP BY v.model, v.collection_id, v.dimensions;
 
 -- name: add_graph
--- Begin to add a collection to a graph. Vectors that are written from now on are in it.
+-- Begin to add a collection to a graph. Vectors that are written from now on are added to it.
 -- engine: postgres
 INSERT INTO graph (tenant, model, collection_id, dimensions, state)
 VALUES (:tenant, :model, :collection, :dimensions, 'marking')

@@ -1,11 +1,11 @@
--- Tenants, API keys, hints about due work, and request counts: the queries that are not inside one tenant.
+-- Tenants, API keys, hints about due work, and request counts: the queries above the tenants.
 
 -- name: add_tenant
 -- Add a tenant unless it exists.
 INSERT INTO tenant (id, created_at) VALUES (:id, :now) ON CONFLICT (id) DO NOTHING;
 
 -- name: find_tenant
--- A tenant, and when it was created.
+-- A tenant with its time of creation.
 SELECT id, created_at FROM tenant WHERE id = :id;
 
 -- name: hold_tenant
@@ -72,12 +72,12 @@ DELETE FROM api_key WHERE tenant = :tenant AND tie_kind = :tie_kind AND tie_name
 SELECT COUNT(*) FROM api_key;
 
 -- name: add_hint
--- Note that a tenant has work at a time. The earlier one counts.
+-- Add a hint that a tenant has work at a time. The earlier time counts.
 INSERT INTO hint (tenant, due_at) VALUES (:tenant, :due_at)
 ON CONFLICT (tenant) DO UPDATE SET due_at = excluded.due_at WHERE excluded.due_at < hint.due_at;
 
 -- name: hinted
--- A row if such a hint exists for this time or an earlier one. Asking is cheaper than writing again.
+-- A row if such a hint exists for this time or an earlier one. A read is cheaper than another write.
 SELECT due_at FROM hint WHERE tenant = :tenant AND due_at <= :due_at;
 
 -- name: set_hint
@@ -102,7 +102,7 @@ SELECT tenant, due_at FROM hint WHERE due_at <= :now ORDER BY due_at LIMIT :limi
 SELECT MIN(due_at) FROM hint;
 
 -- name: take_rate
--- Take some of a key's requests of one second, if as many are left.
+-- Count some requests of a key in one second, if that many are left.
 INSERT INTO rate (id, second, used) VALUES (:id, :second, :size)
 ON CONFLICT (id, second) DO UPDATE SET used = rate.used + :size WHERE rate.used + :size <= :rate;
 
@@ -122,7 +122,7 @@ VALUES (:id, :tenant, :name, :hash, :role, :tie_kind, :tie_name, :rate, :created
 ON CONFLICT (id) DO NOTHING;
 
 -- name: add_dropped
--- Note that a tenant was deleted. The id reveals nothing.
+-- Record that a tenant was deleted. The id reveals nothing.
 INSERT INTO dropped (id, at) VALUES (:id, :at) ON CONFLICT (id) DO NOTHING;
 
 -- name: list_dropped

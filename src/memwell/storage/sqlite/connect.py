@@ -59,7 +59,7 @@ def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
 
 
 def open_immutable(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """Open a read-only connection to a file that nobody writes. No other file is created beside it."""
+    """Open a read-only connection to a file that no process writes. SQLite creates no other file beside it."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     db = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags, vfs=vfs)
     _prepare(db)
@@ -70,13 +70,13 @@ def _prepare(db: apsw.Connection) -> None:
     db.set_busy_timeout(BUSY_MS)
     db.pragma("temp_store", "memory")
     db.pragma("trusted_schema", False)
-    # Plans must not depend on bound values: SQLite would compile a statement anew for each, at ten times its cost.
+    # Plans must not depend on bound values, or SQLite would compile a statement again for each value, at ten times its cost.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
+    """Convert SQLite's errors."""
     try:
         yield
     except apsw.Error as error:
@@ -88,10 +88,10 @@ def to_error(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError
     match error:
         case apsw.FullError():
             return StorageFull(
-                f"The disk that holds {name} is full: free some space. Nothing was lost; writing heals by itself."
+                f"The disk that holds {name} is full: free some space. Nothing was lost, and no restart is needed."
             )
         case apsw.ReadOnlyError():
-            return StorageFull(f"{name} cannot be written: the disk or the file is read-only. Reading goes on.")
+            return StorageFull(f"{name} cannot be written: the disk or the file is read-only. Reads still work.")
         case apsw.CantOpenError():
             return StorageError(
                 f"{name} cannot be opened: check that the data directory exists and may be read and written."
@@ -125,7 +125,10 @@ def is_current(db: apsw.Connection, folder: str, file: str) -> bool:
 def _has_tables(db: apsw.Connection) -> bool:
     try:
         return bool(db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall())
-    except (apsw.NotADBError, apsw.CorruptError):  # a power loss interrupted its creation: the writer rolls it back
+    except (
+        apsw.NotADBError,
+        apsw.CorruptError,
+    ):  # its creation was interrupted by a power loss: the writer rolls it back
         return False
 
 

@@ -76,7 +76,7 @@ class ControlFile:
         return self.secret != known
 
     def adopt(self, secret: bytes) -> bool:
-        def replace(db: apsw.Cursor) -> bool:  # while nobody can add a key
+        def replace(db: apsw.Cursor) -> bool:  # no other process can add a key meanwhile
             if db.execute(self._queries["count_keys"].sql).fetchall()[0][0]:
                 return False
             self._create_secret(secret, replace=True)
@@ -94,8 +94,8 @@ class ControlFile:
         self._hints.close()
 
     def _create_secret(self, secret: bytes, *, replace: bool = False) -> None:
-        """Write the secret under another name first: two processes may start at once, and one may be killed. A secret that is
-        replaced is never absent, or another process would create one."""
+        """Write the secret to a temporary file and rename it, because two processes may start at once and one may be killed.
+        With `replace` the old secret is never absent; otherwise another process would create one."""
         draft = self._home / f".secret-{os.getpid()}-{secrets.token_hex(4)}"
         write_file(draft, secret)
         try:
@@ -111,8 +111,12 @@ class ControlFile:
         try:
             yield
         except Replaced:
-            what = "It is closed" if self._closed else "The data directory was removed or replaced while it was open"
-            raise StorageError(f"{what}: open it again.") from None
+            cause = (
+                "The store is closed"
+                if self._closed
+                else "The data directory was removed or replaced while it was open"
+            )
+            raise StorageError(f"{cause}: open it again.") from None
 
     def _run(self, db: apsw.Cursor, query: str, parameters: dict[str, Any]) -> int:
         db.execute(self._queries[query].sql, parameters).fetchall()
@@ -161,7 +165,7 @@ class SocketNotifier(Notifier):
                         sender.sendto(message, f"{folder}/{name}")
                     except ConnectionRefusedError:  # its process was killed
                         (self._folder / name).unlink(missing_ok=True)
-                    except OSError:  # gone, or too slow: the message is dropped
+                    except OSError:  # the listener has ended or is too slow: drop the message
                         self._looked_at = float("-inf")
 
 

@@ -29,11 +29,11 @@ T = TypeVar("T")
 IDLE_READERS = 16
 SMALL = 64 * 1024 * 1024
 LATELY_S = 0.001
-"""How long a reader relies on a check that the file still has its name: the check takes as long as a small read. Writers always
-check before they acknowledge."""
+"""Time in which readers do not repeat the check that the file still has its name, which takes as long as a small read. Writers
+always check before they acknowledge a write."""
 SCRUB_BUSY_MS = 200
 TRIES = 5
-"""How often to open a file that is replaced by another meanwhile."""
+"""Number of attempts to open a file if it is replaced by another meanwhile."""
 CLOSED = (apsw.ConnectionClosedError, apsw.CursorClosedError)
 
 _LIST = "FROM json_each(:addresses)"
@@ -45,11 +45,11 @@ _SINGLE = (("IN (SELECT value " + _LIST + ")", "= :addresses"), (_LIST, "FROM (S
 
 
 class NeedsTransaction(Exception):
-    """A read that was said to be one statement runs another one."""
+    """Raised when a `sole` read runs a second statement."""
 
 
 class Spent:
-    """Takes the place of the cursor after a lone statement. That was a snapshot by itself; another one needs a transaction."""
+    """Replaces the cursor after a `sole` statement. A second statement needs a transaction to see the same snapshot."""
 
     def execute(self, sql: str, parameters: dict[str, Any]) -> apsw.Cursor:
         raise NeedsTransaction
@@ -60,7 +60,7 @@ SPENT = Spent()
 
 class SqliteTx(msgspec.Struct, eq=False):
     """A transaction on one tenant's file. It binds the tenant itself. Every statement is read to its end, so one cursor is
-    enough; making another takes half as long as a small statement."""
+    enough; creating another takes half as long as a small statement."""
 
     _cursor: apsw.Cursor | Spent
     """Cursor for the next statement."""
@@ -115,7 +115,7 @@ class SqliteTx(msgspec.Struct, eq=False):
 
 @cache
 def _for_single_address(sql: str) -> str:
-    """Rewrite a statement about a list of addresses for a single one: taking the list apart takes longer than all the rest."""
+    """Rewrite a statement about a list of addresses for a single one: parsing the list takes longer than everything else."""
     for several, one in _SINGLE:
         sql = sql.replace(several, one)
     return sql
@@ -125,7 +125,7 @@ def _for_single_address(sql: str) -> str:
 
 
 class Replaced(Exception):
-    """The file has lost its name: the tenant was removed, and perhaps created again in another file."""
+    """Raised when the file has lost its name: the tenant was removed, and perhaps created again in another file."""
 
 
 class SqliteSession:
@@ -196,7 +196,7 @@ class SqliteFile:
                 reader.execute("ROLLBACK")
             self._keep(reader)
             raise
-        except BaseException as error:  # the connection may be in any state, so nobody else gets it
+        except BaseException as error:  # the connection may be in any state, so it is not used again
             reader.connection.close(True)
             if isinstance(error, apsw.Error | UnicodeDecodeError):
                 self._require_same_file()
@@ -228,12 +228,12 @@ class SqliteFile:
     def scrub(self, rewrite: Rewrite = "never") -> bool:
         """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still has their old content.
 
-        SQLite zeroes what it deletes, but when it balances a tree, copies of moved rows stay in the gaps of pages. Only writing
-        the file anew removes these.
+        SQLite zeroes what it deletes, but when it balances a tree, copies of moved rows stay in the gaps of pages. Only
+        rewriting the file removes these.
         """
 
         def checkpoint(db: apsw.Connection) -> bool:
-            db.set_busy_timeout(SCRUB_BUSY_MS)  # writers queue up behind this: better to try again later than to wait
+            db.set_busy_timeout(SCRUB_BUSY_MS)  # other writers wait for this, so fail early and try again later
             try:
                 small = self.path.stat().st_size <= SMALL
                 if rewrite == "always" or (rewrite == "small" and small):
@@ -250,28 +250,28 @@ class SqliteFile:
 
     def close(self) -> None:
         self._closed = True
-        self._close_readers()  # before the writer: only if it is the last, it removes the write-ahead log
+        self._close_readers()  # before the writer: the last connection to be closed removes the write-ahead log
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
             cursor, group = writer
-            group.alone(lambda: cursor.connection.close(True))  # nobody is in the middle of a transaction then
+            group.alone(lambda: cursor.connection.close(True))  # so that no transaction is open
 
     def _keep(self, reader: apsw.Cursor) -> None:
         if len(self._readers) < IDLE_READERS:
             self._readers.append(reader)
         else:
             reader.connection.close()
-        if self._closed:  # after the readers were closed
+        if self._closed:  # the readers have been closed already
             self._close_readers()
 
     def _close_readers(self) -> None:
-        with suppress(IndexError):  # readers are taken from the list at the same time
+        with suppress(IndexError):  # other threads take readers from the list
             while True:
                 self._readers.pop().connection.close(True)
 
     def _open_reader(self) -> apsw.Cursor:
-        """Connect to this file, and not to another that has its name by now."""
+        """Connect to this file, and not to one that has replaced it."""
         try:
             db = connect.open_reader(self.path, self._vfs)
         except StorageError:
@@ -294,11 +294,11 @@ class SqliteFile:
             return self._writer
 
     def _require_current(self) -> int:
-        """Bring the schema up to date, without needing to write when it is. Return the number of the file."""
+        """Bring the schema up to date. If it is current, nothing is written. Return the inode number of the file."""
         if not self.path.exists():
             raise NotFound("There is no such tenant.")
         if self.path.with_name(self.path.name + "-journal").exists() and os.access(self.path.parent, os.W_OK):
-            self._upgrade()  # its creation was interrupted, which a reader cannot repair
+            self._upgrade()  # its creation was interrupted; a reader cannot repair that
         for _ in range(TRIES):
             try:
                 before = os.stat(self._name).st_ino
@@ -306,7 +306,7 @@ class SqliteFile:
                 try:
                     with connect.translate_errors(self.path):
                         current = connect.is_current(db, self._folder, self.path.name)
-                    same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
+                    same = os.stat(self._name).st_ino == before  # no other file gets the number of an open file
                 finally:
                     db.close()
             except FileNotFoundError:
@@ -321,7 +321,7 @@ class SqliteFile:
         upgrade(self.path, self._folder, self._durability, self._vfs)
 
     def _require_same_file(self) -> None:
-        """Raise Replaced if the file has lost its name: nothing is read from it, or acknowledged into it, any more."""
+        """Raise Replaced if the file has lost its name: reads from it would be outdated, and writes to it would be lost."""
         try:
             same = not self._closed and os.stat(self._name).st_ino == self._inode
         except FileNotFoundError:
@@ -356,7 +356,7 @@ class OpenFiles:
         self._opening: dict[str, Lock] = {}
 
     def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
-        """Run work on a tenant's file; once more if another process has replaced the file."""
+        """Run work on a tenant's file, and again if another process has replaced the file."""
         with self._lock:
             self._users[tenant] = self._users.get(tenant, 0) + 1
             file = self._files.get(tenant)
@@ -386,7 +386,7 @@ class OpenFiles:
             try:
                 return file.read(work, sole)
             except Replaced:
-                pass  # or it was closed just now, to make room for another
+                pass  # or another thread has just closed it to make room
         return self.use(tenant, lambda file: file.read(work, sole))
 
     def close(self, tenant: str | None = None) -> None:

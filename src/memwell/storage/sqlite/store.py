@@ -99,7 +99,7 @@ class SqliteStore:
 
     def drop(self, tenant: str) -> bool:
         known = self.control.rows("find_tenant", id=tenant)
-        with suppress(OSError):  # a full disk is no reason not to go on
+        with suppress(OSError):  # go on, even if the disk is full
             self._mark(tenant).touch(mode=0o600)  # if this is interrupted, the next opening of the store finishes it
             sync(self.home / "tenants")
         removed = self.control.write(
@@ -130,11 +130,11 @@ class SqliteStore:
     def check(self, tenant: str) -> list[str]:
         try:
             return self._files.use(tenant, lambda file: file.read(lambda db: connect.list_damage(db, 20)))
-        except Corrupted as error:  # too damaged for the check
+        except Corrupted as error:  # too damaged to be checked
             return [error.message]
 
     def number_from(self, tenant: str, number: int) -> None:
-        """Give later entries numbers above this one."""
+        """Make the numbers of later entries higher than this one."""
         self._files.use(tenant, lambda file: file.write(partial(_number_from, number)))
 
     def describe(self) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def _prepare_home(home: Path) -> None:
         (home / "tenants").mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         if not (home / "tenants").is_dir():
-            raise StorageFull(f"The data directory {home} cannot be made: {error.strerror}.") from error
-    if (home / _ARRIVING).is_dir():  # a restore is under way, or was killed
+            raise StorageFull(f"The data directory {home} cannot be created: {error.strerror}.") from error
+    if (home / _ARRIVING).is_dir():  # a restore is running, or was killed
         with suppress(OSError):
             sweep((home / _ARRIVING).iterdir())
 
@@ -273,8 +273,8 @@ class SqliteCopier:
         self._staging: tuple[Path, int] | None = None
 
     def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
-        """Copy with VACUUM INTO: it takes no longer than copying the file and leaves deleted bytes behind. If a blob was
-        erased after that, the next attempt no longer refers to it."""
+        """Copy with VACUUM INTO, which is as fast as copying the file and does not copy deleted bytes. If a blob was erased
+        after that, the copy is repeated and no longer refers to it."""
         lost: list[str] = []
         for _ in range(ATTEMPTS):
             self._copy(tenant, target)
@@ -285,7 +285,7 @@ class SqliteCopier:
         return lost
 
     def _copy(self, tenant: str, target: SqliteStore) -> None:
-        self._store.read(tenant, lambda tx: None)  # it exists, and its schema is current
+        self._store.read(tenant, lambda tx: None)  # raises if it does not exist, and updates its schema
         path = target._path(tenant)
         target._files.close(tenant)
         _delete_files(path)
@@ -328,7 +328,7 @@ class SqliteCopier:
         path, blobs = self._store._path(one.tenant), self._store.home / "blobs" / one.tenant
         self._store._remove(one.tenant)
         if one.place is None:
-            raise Conflict(f"The tenant {one.tenant} was not copied here.")
+            raise Conflict(f"The tenant {one.tenant} was not copied to this store.")
         if one.place.with_suffix("").is_dir():
             blobs.parent.mkdir(mode=0o700, exist_ok=True)
             os.rename(one.place.with_suffix(""), blobs)
@@ -351,13 +351,13 @@ class SqliteCopier:
             folder.mkdir(mode=0o700, parents=True)
             lock = claim(folder)
             if lock is None:
-                raise StorageError(f"{folder} was taken away: try again.")
+                raise StorageError(f"{folder} was removed by another process: try again.")
             self._staging = folder, lock
         return self._staging[0]
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
         """Overwrite every page in one transaction, with SQLite's backup. Connections that have the file open see the new
-        pages. Blobs are added once the replacement is certain, and those without a row are deleted after it."""
+        pages. Blobs are added once the replacement is approved, and orphan blobs are deleted after it."""
         wanted = source.read(tenant, lambda tx: list(list_digests(tx)))
         source._files.close(tenant)
         path, own = source._path(tenant), self._store.blobs(tenant)
@@ -367,7 +367,7 @@ class SqliteCopier:
             other = connect.open_reader(path, None)
             try:
                 with db.backup("main", other, "main") as copy:
-                    copy.step(1)  # nobody else can write from here on
+                    copy.step(1)  # locks out other writers
                     if not self._store.read(tenant, approve):
                         return False  # nothing has changed
                     before.update(self._store.read(tenant, lambda tx: list(list_digests(tx))))
@@ -394,7 +394,7 @@ def _is_named(tx: Tx, digest: str) -> bool:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copy a file that nobody has open, and sync it."""
+    """Copy a file that no process has open, and sync it."""
     log = source.with_name(source.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(f"{source.name} is still in use.")
