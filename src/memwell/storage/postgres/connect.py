@@ -94,8 +94,8 @@ def _parse_dsn(dsn: str) -> dict[str, Any]:
     except UnicodeError:
         raise Invalid(f"The address of PostgreSQL is not valid Unicode: it is {_ADDRESS}.") from None
     except psycopg.ProgrammingError as error:
-        what = re.sub(r'".*"', "…", _line(error))
-        raise Invalid(f"This is not an address of PostgreSQL, which is {_ADDRESS}: {what}.") from None
+        reason = re.sub(r'".*"', "…", _line(error))
+        raise Invalid(f"This is not an address of PostgreSQL, which is {_ADDRESS}: {reason}.") from None
     ports = str(given.get("port", "")).split(",")
     if _SLASH_IN_PASSWORD.match(dsn) or not all(port.isdecimal() for port in ports if port):
         raise Invalid(
