@@ -26,7 +26,7 @@ from memwell.surfaces.mcp.tools import build_tools
 from memwell.surfaces.schemas import build_schemas
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/interface.json"
-FLAGS = ("effect", "role", "bound", "status", "envelope", "any_tie", "repeatable", "patient", "carries")
+FLAGS = ("effect", "role", "owner", "status", "envelope", "any_scope", "repeatable", "patient", "carries")
 REFERENCE = "#/components/{name}"
 MAX_LINES = 200
 

@@ -369,6 +369,7 @@ def test_the_receipt_of_an_erasure_that_had_a_key_finds_nothing_left(memory: Mem
 def test_an_endless_body_is_refused_without_being_kept(own_server: Server) -> None:
     """T20: 64 MB without a Content-Length: 413, and little memory, even if the client does not listen."""
     server, wire = own_server, Wire(own_server.port)
+    assert wire.ask(append_to(server, "small", None, content="load the code of an append")).status == 201
     before = server.rss()
     head = append_to(server, "big", None).partition(b"content-length")[0] + b"transfer-encoding: chunked\r\n\r\n"
     for chunk, stubborn in itertools.product((MIB, 4096), (False, True)):

@@ -250,7 +250,7 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
     for role in roles[: roles.index(operation.role)]:
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", role), operation, request)  # type: ignore[arg-type]
-    for tie in () if operation.any_tie else (Scope("flow", "another"), Scope("user", "another")):
+    for tie in () if operation.any_scope else (Scope("flow", "another"), Scope("user", "another")):
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", "operator", "k", tie), operation, request)
     assert dump(engine, "alpha") == before
@@ -258,7 +258,7 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
 
 def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> None:
     """The few operations that any tied key may ask: a session of another flow, the tenant's backlog."""
-    assert {name for name, operation in OPERATIONS.items() if operation.any_tie} >= ANY_MAY_ASK
+    assert {name for name, operation in OPERATIONS.items() if operation.any_scope} >= ANY_MAY_ASK
     tied = Principal("alpha", "reader", "k", Scope("flow", "billing"))
     assert dispatch(engine, tied, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == []
     assert dispatch(engine, tied, OPERATIONS["status.show"], {}).backlog == []
@@ -269,7 +269,7 @@ def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> No
 @pytest.mark.every_engine
 def test_operations_that_see_to_their_ties_themselves_refuse_every_other(engine: Engine) -> None:
     """G14: what is asked for an owner, a user or an app: whoever is held to somebody else or to a flow is refused."""
-    found = {name for name, operation in OPERATIONS.items() if operation.any_tie} - ANY_MAY_ASK
+    found = {name for name, operation in OPERATIONS.items() if operation.any_scope} - ANY_MAY_ASK
     assert found
     for number, name in enumerate(sorted(found)):
         tenant = f"tied-{number}"
@@ -320,7 +320,7 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
                     (revoked, 401),
                     (expired, 401),
                 ]
-                bad += [] if operation.any_tie else [(tied, 403)]
+                bad += [] if operation.any_scope else [(tied, 403)]
                 bad += [(reader, 403)] if operation.role != "reader" else []
                 for key, status in bad:
                     headers = {"authorization": f"Bearer {key}" if key else "Basic none"}

@@ -57,6 +57,7 @@ def test_a_key_is_for_a_server(target: str | None, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.engines("sqlite")  # about directories
 def test_an_address_without_its_beginning_is_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for target in ("127.0.0.1:8420", "localhost:8420/", "memory.example.com:443"):

@@ -174,7 +174,7 @@ def test_the_table_speaks_of_fields_that_exist() -> None:
             if route.operation in OPERATIONS:
                 operation = OPERATIONS[route.operation]
                 assert set(route.map_fields().values()) <= set(operation.request.__struct_fields__), entry.name
-                assert operation.bound == route.kind
+                assert operation.owner == route.kind
             else:
                 assert route.operation.endswith(".search")
 
@@ -365,7 +365,7 @@ def test_a_tied_key_is_stamped_on_what_it_does(tmp_path: Path) -> None:
 def test_what_the_command_line_fixes_holds_without_a_key(tmp_path: Path) -> None:
     """The directory's principal may do everything, so nothing is offered that the stamp does not hold."""
     offered = build_tools("all", "flow", by_key=False)
-    assert all(OPERATIONS[tool.routes[0].operation].bound == "flow" for tool in offered.values())
+    assert all(OPERATIONS[tool.routes[0].operation].owner == "flow" for tool in offered.values())
     with Memory(tmp_path, worker=False) as memory:
         memory.flow("billing").write("private")
 

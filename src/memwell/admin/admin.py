@@ -270,7 +270,7 @@ class Status(Response, frozen=True, kw_only=True):
     user: str | None = None
 
 
-@operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
+@operation("status.show", "GET /v1/status", outside=True, any_scope=True, example=Example())
 def show_status(call: Call, request: NoFields) -> Status:
     """Show the tenant, role and scope of the key, the storage, and the backlog of jobs."""
     scope = call.principal.scope

@@ -72,7 +72,7 @@ class One(Request, frozen=True, kw_only=True):
     id: AnyId
 
 
-@operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _BEFORE))
+@operation("jobs.show", "GET /v1/jobs/{id}", any_scope=True, example=Example(_ONE, _BEFORE))
 def show_job(space: Space, request: One) -> Job:
     """Show a job with its result or its error."""
     return _require_job(space, request.id)
@@ -88,7 +88,7 @@ class Wait(One, frozen=True, kw_only=True):
     "jobs.wait",
     "GET /v1/jobs/{id}/wait",
     outside=True,
-    any_tie=True,
+    any_scope=True,
     patient=True,
     example=Example({"id": "$1.job", "timeout_s": 0}, _BEFORE),
 )

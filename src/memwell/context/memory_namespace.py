@@ -117,7 +117,7 @@ _STORED = ("stores.set_content", {"app": "shop", "store": "userPrefs", "user_id"
 @operation(
     "apps.render",
     "POST /v1/apps/{app}/render",
-    any_tie=True,
+    any_scope=True,
     example=Example(
         {"app": "shop", "template": "You speak {{memory.userPrefs.preferences.language}}.", "user_id": "u1"},
         (*GIVEN, _STORED),

@@ -78,9 +78,9 @@ def authorise(principal: Principal, operation: Operation, request: Any) -> None:
     """Check the role of the caller, and the scope of its key against the owner that the request names."""
     require_role(principal, operation)
     scope = principal.scope
-    if scope is None or operation.any_tie:
+    if scope is None or operation.any_scope:
         return
-    if operation.bound != scope.kind or getattr(request, scope.kind) != scope.name:
+    if operation.owner != scope.kind or getattr(request, scope.kind) != scope.name:
         raise scope.refusal()
 
 

@@ -74,7 +74,7 @@ class Call:
         if answer is not None:
             return answer
         result = work(space, *given)
-        if self._mark is not None and (space.touched or self._operation.bound is None):
+        if self._mark is not None and (space.touched or self._operation.owner is None):
             # An answer that names an address without touching it is not stored: it could not be erased with the address.
             _remember(space, self._mark, result, names_entries=self._operation.effect != "erase")
         self._tell(space)

@@ -62,8 +62,8 @@ def publish_read(engine: Engine, principal: Principal, operation: Operation, req
         effect="read",
         at=to_datetime(engine.clock.now()),
         actor=principal.actor,
-        dialect=operation.bound or operation.group,
-        name=getattr(request, operation.bound, None) if operation.bound else None,
+        dialect=operation.owner or operation.group,
+        name=getattr(request, operation.owner, None) if operation.owner else None,
         session=getattr(request, "session", None) or getattr(request, "session_id", None),
         details=operation.tells(result) if operation.tells else {},
     )

@@ -51,11 +51,11 @@ class Operation:
     response: Any
     run: Callable[[Any, Any], Any]
     example: Example
-    bound: OwnerKind | None
+    owner: OwnerKind | None
     outside: bool
     status: int
     envelope: bool
-    any_tie: bool
+    any_scope: bool
     repeatable: bool
     patient: bool
     tells: Callable[[Any], dict[str, Any]] | None
@@ -105,11 +105,11 @@ def operation(
     effect: Effect = "read",
     role: Role | None = None,
     example: Example | None = None,
-    bound: OwnerKind | None = None,
+    owner: OwnerKind | None = None,
     outside: bool = False,
     status: int = 200,
     envelope: bool = False,
-    any_tie: bool = False,
+    any_scope: bool = False,
     repeatable: bool = True,
     patient: bool = False,
     tells: Callable[[Any], dict[str, Any]] | None = None,
@@ -119,8 +119,9 @@ def operation(
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation. Its annotations give the types of the request and the response.
 
-    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
-    that must match the scope of a key; with `any_tie=True` the operation itself checks the scope. Without `repeatable` it
+    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. With `owner`,
+    the request has a field `user` or `flow`, which must match the scope of a key. With `any_scope=True`, keys of any scope may
+    call it, and the operation itself limits what they reach. Without `repeatable` it
     cannot have an idempotency key; a `patient` one may wait for seconds. `tells` picks the details of a read event from the
     response: names and reasons, never content. `carries` names the field that the body of a request may hold as bytes. A
     `sole` operation usually reads with one statement, which is faster without a transaction.
@@ -141,11 +142,11 @@ def operation(
             response=hints["return"],
             run=function,
             example=example or Example(),
-            bound=bound,
+            owner=owner,
             outside=outside,
             status=status,
             envelope=envelope,
-            any_tie=any_tie,
+            any_scope=any_scope,
             repeatable=repeatable,
             patient=patient,
             tells=tells,

@@ -113,7 +113,7 @@ def owner_operation(
                 effect=effect,
                 role=role,
                 example=Example({kind: _SAMPLES[kind], **example.request}, example.given),
-                bound=kind,
+                owner=kind,
                 outside=outside,
                 status=status,
                 patient=patient,

@@ -172,7 +172,7 @@ class Write(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "flows.write", "POST /v1/flows/{flow}/memories", effect="write", bound="flow", status=201, example=Example(_FACT)
+    "flows.write", "POST /v1/flows/{flow}/memories", effect="write", owner="flow", status=201, example=Example(_FACT)
 )
 def write(space: Space, request: Write) -> Memory:
     """Remember a statement directly, for the flow or for one of its sessions."""

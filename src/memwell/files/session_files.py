@@ -120,7 +120,7 @@ class UploadFile(Request, frozen=True, kw_only=True):
     effect="write",
     status=201,
     outside=True,
-    any_tie=True,
+    any_scope=True,
     patient=True,
     carries="content",
     example=Example(NEW),
@@ -147,7 +147,7 @@ class OfFile(OfSession, frozen=True, kw_only=True):
 @operation(
     "apps.files.list",
     "GET /v1/apps/{app}/sessions/{session_id}/files",
-    any_tie=True,
+    any_scope=True,
     example=Example({"app": "shop", "session_id": "sess_123"}, GIVEN),
 )
 def list_files(space: Space, request: OfSession) -> FileList:
@@ -160,7 +160,7 @@ def list_files(space: Space, request: OfSession) -> FileList:
 @operation(
     "apps.files.get",
     "GET /v1/apps/{app}/sessions/{session_id}/files/{file_id}",
-    any_tie=True,
+    any_scope=True,
     example=Example(OF, GIVEN),
 )
 def get_file(space: Space, request: OfFile) -> FileInfo:
@@ -182,7 +182,7 @@ class ReadFile(Response, frozen=True, kw_only=True):
     "apps.files.read",
     "GET /v1/apps/{app}/sessions/{session_id}/files/{file_id}/content",
     outside=True,
-    any_tie=True,
+    any_scope=True,
     example=Example(OF, GIVEN),
 )
 def read_file(call: Call, request: OfFile) -> ReadFile:
@@ -203,7 +203,7 @@ class UpdateFile(OfFile, frozen=True, kw_only=True):
     "PATCH /v1/apps/{app}/sessions/{session_id}/files/{file_id}",
     effect="write",
     outside=True,
-    any_tie=True,
+    any_scope=True,
     patient=True,
     example=Example({**OF, "is_active": False}, GIVEN),
 )
@@ -231,7 +231,7 @@ class DeletedFile(Response, frozen=True, kw_only=True):
     "apps.files.delete",
     "DELETE /v1/apps/{app}/sessions/{session_id}/files/{file_id}",
     effect="erase",
-    any_tie=True,
+    any_scope=True,
     example=Example(OF, GIVEN),
 )
 def delete_file(space: Space, request: OfFile) -> DeletedFile:
@@ -421,7 +421,7 @@ class SearchFiles(OfSession, frozen=True, kw_only=True):
     "apps.sessions.search",
     "POST /v1/apps/{app}/sessions/{session_id}/search",
     outside=True,
-    any_tie=True,
+    any_scope=True,
     example=Example({"app": "shop", "session_id": "sess_123", "query": "How long is the warranty?"}, GIVEN),
 )
 def search_files(call: Call, request: SearchFiles) -> Hits:

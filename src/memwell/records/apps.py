@@ -255,7 +255,9 @@ class OfSession(Request, frozen=True, kw_only=True):
     session_id: SessionId
 
 
-@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
+@operation(
+    "apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_scope=True, example=Example(_OF, _GIVEN)
+)
 def get_session(space: Space, request: OfSession) -> SessionMeta:
     """Return the metadata of a session. It is empty if the session is unknown."""
     return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))

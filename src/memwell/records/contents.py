@@ -89,7 +89,7 @@ class GetContent(_OfContent, frozen=True, kw_only=True):
 @operation(
     "stores.get_content",
     "GET /v1/apps/{app}/stores/{store}/content",
-    any_tie=True,
+    any_scope=True,
     example=Example({**OF, **_USER, "projections": {"preferences.language": 1}}, _WRITTEN),
 )
 def get_content(space: Space, request: GetContent) -> Content:
@@ -125,7 +125,7 @@ class SetContent(_OfContent, frozen=True, kw_only=True):
     "stores.set_content",
     "PATCH /v1/apps/{app}/stores/{store}/content",
     effect="write",
-    any_tie=True,
+    any_scope=True,
     example=Example(_SET, GIVEN),
 )
 def set_content(space: Space, request: SetContent) -> Content:
@@ -154,7 +154,7 @@ class StoreContents(Response, frozen=True, kw_only=True):
     "stores.set_contents",
     "PATCH /v1/apps/{app}/content",
     effect="write",
-    any_tie=True,
+    any_scope=True,
     example=Example({"app": "shop", **_USER, "contents": {"userPrefs": _DATA}}, GIVEN),
 )
 def set_contents(space: Space, request: SetContents) -> StoreContents:
@@ -184,7 +184,7 @@ class DeletedContent(Response, frozen=True, kw_only=True):
     "stores.delete_content",
     "DELETE /v1/apps/{app}/stores/{store}/content",
     effect="erase",
-    any_tie=True,
+    any_scope=True,
     example=Example({**OF, **_USER}, _WRITTEN),
 )
 def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
@@ -203,7 +203,7 @@ class ContentHistory(_OfContent, frozen=True, kw_only=True):
 @operation(
     "stores.content_history",
     "GET /v1/apps/{app}/stores/{store}/content/history",
-    any_tie=True,
+    any_scope=True,
     example=Example({**OF, **_USER}, _WRITTEN),
 )
 def content_history(space: Space, request: ContentHistory) -> RecordHistory:

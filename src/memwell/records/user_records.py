@@ -88,7 +88,7 @@ class ListRecords(Request, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@operation("users.records", "GET /v1/users/{user}/records", bound="user", example=Example({"user": "alice"}, _GIVEN))
+@operation("users.records", "GET /v1/users/{user}/records", owner="user", example=Example({"user": "alice"}, _GIVEN))
 def list_records(space: Space, request: ListRecords) -> UserRecords:
     """List the records about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
@@ -115,7 +115,7 @@ class GetRecord(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN), sole=True
+    "users.record", "GET /v1/users/{user}/records/{record}", owner="user", example=Example(_OF, _GIVEN), sole=True
 )
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """Return a record about a user, as it is now or was at an earlier time."""
@@ -150,7 +150,7 @@ class SetRecord(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "users.set_record", "PUT /v1/users/{user}/records/{record}", effect="write", bound="user", example=Example(_SET)
+    "users.set_record", "PUT /v1/users/{user}/records/{record}", effect="write", owner="user", example=Example(_SET)
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
     """Set a record about a user, or merge into it. A value that does not fit the schema is rejected, and the old value stays."""
@@ -173,7 +173,7 @@ class SetRecords(Request, frozen=True, kw_only=True):
     "users.set_records",
     "PUT /v1/users/{user}/records",
     effect="write",
-    bound="user",
+    owner="user",
     example=Example({"user": "alice", "records": {"profile": {"language": "pt"}, "diet": {"vegan": True}}}),
 )
 def set_records(space: Space, request: SetRecords) -> UserRecords:
@@ -208,7 +208,7 @@ class DeletedRecord(Response, frozen=True, kw_only=True):
     "users.delete_record",
     "DELETE /v1/users/{user}/records/{record}",
     effect="erase",
-    bound="user",
+    owner="user",
     example=Example(_OF, _GIVEN),
 )
 def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
@@ -229,7 +229,7 @@ class HistoryOf(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "users.record_history", "GET /v1/users/{user}/records/{record}/history", bound="user", example=Example(_OF, _GIVEN)
+    "users.record_history", "GET /v1/users/{user}/records/{record}/history", owner="user", example=Example(_OF, _GIVEN)
 )
 def record_history(space: Space, request: HistoryOf) -> RecordHistory:
     """List the versions of a record, newest first."""

@@ -245,7 +245,7 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 @operation(
     "definitions.bind",
     "POST /v1/working_memory/bind",
-    any_tie=True,
+    any_scope=True,
     example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
 )
 def bind(space: Space, request: Bind) -> Bound:
@@ -289,7 +289,11 @@ class Updated(Response, frozen=True, kw_only=True):
 
 
 @operation(
-    "definitions.update_memory", "PATCH /v1/working_memory", effect="write", any_tie=True, example=Example(_ADA, GIVEN)
+    "definitions.update_memory",
+    "PATCH /v1/working_memory",
+    effect="write",
+    any_scope=True,
+    example=Example(_ADA, GIVEN),
 )
 def update_memory(space: Space, request: UpdateMemory) -> Updated:
     """Write working memory, all values or none. Checks first that the names are slugs, then that they are known, then that each
@@ -314,7 +318,7 @@ class Forgotten(Response, frozen=True, kw_only=True):
     "definitions.delete_memory",
     "DELETE /v1/memory_definitions/{definition}/memory",
     effect="erase",
-    any_tie=True,
+    any_scope=True,
     example=Example({**OF, "owner": "u1"}, _WRITTEN),
 )
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:

@@ -36,7 +36,7 @@ class Append(NewTurn, frozen=True, kw_only=True):
     "flows.append",
     "POST /v1/flows/{flow}/sessions/{session}/turns",
     effect="write",
-    bound="flow",
+    owner="flow",
     status=201,
     example=Example(_TURN),
 )
@@ -57,7 +57,7 @@ class Extend(Request, frozen=True, kw_only=True):
     "flows.extend",
     "POST /v1/flows/{flow}/sessions/{session}/turns/batch",
     effect="write",
-    bound="flow",
+    owner="flow",
     status=201,
     example=Example(
         {**_SESSION, "turns": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi, Alice"}]}
@@ -78,7 +78,7 @@ class Last(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "flows.last", "GET /v1/flows/{flow}/sessions/{session}/turns", bound="flow", example=Example(_SESSION, _GIVEN)
+    "flows.last", "GET /v1/flows/{flow}/sessions/{session}/turns", owner="flow", example=Example(_SESSION, _GIVEN)
 )
 def last(space: Space, request: Last) -> Turns:
     """List the newest turns of a session, the oldest of them first."""
@@ -99,7 +99,7 @@ class PageTurns(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "flows.page", "GET /v1/flows/{flow}/sessions/{session}/turns/page", bound="flow", example=Example(_SESSION, _GIVEN)
+    "flows.page", "GET /v1/flows/{flow}/sessions/{session}/turns/page", owner="flow", example=Example(_SESSION, _GIVEN)
 )
 def page(space: Space, request: PageTurns) -> Turns:
     """List all turns of a session, a page at a time, in either direction."""
@@ -172,7 +172,7 @@ class SessionView(Response, frozen=True, kw_only=True):
     ended_at: datetime | None = None
 
 
-@operation("flows.show", "GET /v1/flows/{flow}/sessions/{session}", bound="flow", example=Example(_SESSION, _GIVEN))
+@operation("flows.show", "GET /v1/flows/{flow}/sessions/{session}", owner="flow", example=Example(_SESSION, _GIVEN))
 def show(space: Space, request: Show) -> SessionView:
     """Show the turns and the memories of a session."""
     address = space.address(flow_timeline(request.flow), request.session)
@@ -204,7 +204,7 @@ class Found(Response, frozen=True, kw_only=True):
     flows: list[str]
 
 
-@operation("flows.find", "GET /v1/sessions/{session}", any_tie=True, example=Example({"session": "alice-42"}, _GIVEN))
+@operation("flows.find", "GET /v1/sessions/{session}", any_scope=True, example=Example({"session": "alice-42"}, _GIVEN))
 def find(space: Space, request: Find) -> Found:
     """List the flows that have a session with this id."""
     rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
@@ -226,7 +226,7 @@ class Ended(Response, frozen=True, kw_only=True):
     "flows.end",
     "POST /v1/flows/{flow}/sessions/{session}/end",
     effect="write",
-    bound="flow",
+    owner="flow",
     example=Example(_SESSION, _GIVEN),
 )
 def end(space: Space, request: OfSession) -> Ended:
@@ -247,7 +247,7 @@ def end(space: Space, request: OfSession) -> Ended:
     "flows.delete_session",
     "DELETE /v1/flows/{flow}/sessions/{session}",
     effect="erase",
-    bound="flow",
+    owner="flow",
     status=202,
     example=Example(_SESSION, _GIVEN),
 )
@@ -275,7 +275,7 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
     "DELETE /v1/flows/{flow}",
     effect="erase",
     role="admin",
-    bound="flow",
+    owner="flow",
     outside=True,
     patient=True,
     status=202,

@@ -103,7 +103,7 @@ class Lines(Response, frozen=True, kw_only=True):
 @operation(
     "flows.export",
     "GET /v1/flows/{flow}/export",
-    bound="flow",
+    owner="flow",
     example=Example({"flow": "support"}, (("flows.append", _TURN),)),
 )
 def export(space: Space, request: Export) -> Lines:
@@ -209,7 +209,7 @@ class Imported(Response, frozen=True, kw_only=True):
     "flows.import",
     "POST /v1/flows/{flow}/import",
     effect="write",
-    bound="flow",
+    owner="flow",
     example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
 )
 def import_lines(space: Space, request: Import) -> Imported:

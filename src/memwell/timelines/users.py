@@ -52,7 +52,7 @@ class Added(Response, frozen=True, kw_only=True):
 
 
 @operation(
-    "users.add", "POST /v1/users/{user}/turns", effect="write", bound="user", status=201, example=Example(_HELLO)
+    "users.add", "POST /v1/users/{user}/turns", effect="write", owner="user", status=201, example=Example(_HELLO)
 )
 def add(space: Space, request: Add) -> Added:
     """Remember a text of the user, or messages of several speakers."""
@@ -86,7 +86,7 @@ class History(Request, frozen=True, kw_only=True):
 @operation(
     "users.history",
     "GET /v1/users/{user}/turns",
-    bound="user",
+    owner="user",
     example=Example({"user": "alice"}, (("users.add", _HELLO),)),
 )
 def history(space: Space, request: History) -> Turns:
@@ -138,7 +138,7 @@ class Forget(Request, frozen=True, kw_only=True):
     "users.forget",
     "DELETE /v1/users/{user}",
     effect="erase",
-    bound="user",
+    owner="user",
     outside=True,
     patient=True,
     status=202,

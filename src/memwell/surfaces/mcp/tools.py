@@ -291,8 +291,8 @@ def _build_default_tools(kind: OwnerKind | None) -> Iterator[Tool]:
 
 def _build_operation_tools(kind: OwnerKind | None, by_key: bool) -> Iterator[Tool]:
     for operation in OPERATIONS.values():
-        if kind is None or operation.bound == kind or (by_key and operation.any_tie):
-            route = Route(operation.bound, operation.name, " ".join(operation.request.__struct_fields__))
+        if kind is None or operation.owner == kind or (by_key and operation.any_scope):
+            route = Route(operation.owner, operation.name, " ".join(operation.request.__struct_fields__))
             name = operation.name.replace(".", "_")
             yield _build_tool(Entry(name, operation.name, operation.summary, (route,)), kind)
 
@@ -325,7 +325,7 @@ def _build_input(entry: Entry, kind: OwnerKind | None) -> Schema:
         request = _resolve_reference(root, route_types)
         known = _simplify(request.get("properties", {}))
         # The scope supplies these fields, so the model does not see them.
-        hidden = (kind, *_USER_FIELDS) if kind == "user" and operation.any_tie else (kind,)
+        hidden = (kind, *_USER_FIELDS) if kind == "user" and operation.any_scope else (kind,)
         names = {shown: name for shown, name in route.map_fields().items() if name in known and shown not in hidden}
         for shown, name in names.items():
             wording = {"description": entry.fields[shown]} if shown in entry.fields else {}

@@ -49,10 +49,9 @@ class TimeLimit:
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
     """Read the body up to the limit. Count the bytes, because the header may be wrong."""
-    too_large = TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length) > limit:
-        raise too_large
+        raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -62,7 +61,8 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
         part = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise too_large
+            # not kept in a variable: the error, its traceback and this frame would hold `parts` until the next collection
+            raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
