@@ -53,6 +53,7 @@ ROOMS = (
     "admin.jobs",
     "admin.admin",
     "erasure.erase",
+    "erasure.expire",
     "search.jobs",
 )
 """The modules that declare operations (`operation`, `owner_operation`) or jobs (`JOBS`), in the order of the reference."""

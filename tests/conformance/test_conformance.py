@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from memwell.clock import DAY, HOUR, SECOND
-from memwell.erasure.erase import bury, erase, expire, sweep
+from memwell.erasure.erase import bury, erase, sweep
+from memwell.erasure.expire import expire
 from memwell.errors import LeaseLost, MemwellError, NotFound
 from memwell.ids import inner_id
 from memwell.jobs import queue

@@ -1,4 +1,4 @@
-"""Turns of users and flows: request and response types, their conversion to entries, and the newest turns across sessions."""
+"""Turns of users and flows: their types, writing them (`write_turns`), and the newest turns across sessions."""
 
 from __future__ import annotations
 
@@ -88,6 +88,11 @@ class _Tool(msgspec.Struct, omit_defaults=True):
 
 
 _decode_tool = typed.decoder(_Tool)
+
+
+def write_turns(space: Space, place: Place, session: str, drafts: Sequence[Draft]) -> list[Turn]:
+    """Write turns to a session, which is created if it is new."""
+    return to_turns(space.append(place, session, drafts), session)
 
 
 def to_draft(turn: NewTurn) -> Draft:

@@ -1,12 +1,11 @@
-"""Erasure and retention, with their jobs `erase`, `expire` and `sweep`.
+"""Erasure, with its jobs `erase` and `sweep`. Data whose lifetime is over is deleted in `expire.py`.
 
 Erasure has three stages. `bury` runs in the transaction of the operation: addresses leave their collection, so that no read can
 find them, and stored answers and jobs that mention them are emptied. The `erase` job then deletes the entries in small steps and
 empties the write-ahead log. Finally it searches rows and files for traces; its result is the receipt.
 
-Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs. The `sweep`
-job deletes orphan blobs: the bytes of files that no row refers to. It does so inside a write transaction, so that no upload
-can refer to one meanwhile.
+The `sweep` job deletes orphan blobs: the bytes of files that no row names any more. That happens inside a write transaction, so
+that no upload comes in between.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..clock import DAY, HOUR, MINUTE
+from ..clock import DAY, HOUR
 from ..errors import Unavailable
 from ..ids import inner_id
 from ..jobs import queue
-from ..jobs.queue import KEEP_FINISHED, JobKind, JobRun, Repeat
+from ..jobs.queue import JobKind, JobRun, Repeat
 from ..search import upkeep
 from ..storage.port import Rewrite, Row, Tx, batches, encode_numbers
 from . import log
@@ -35,10 +34,6 @@ GRAVE = "#erased"
 BATCH = 2000
 GRACE = HOUR
 """Longest time between storing the bytes of an upload and adding its row."""
-KEEP_EVENTS = 30 * DAY
-KEEP_REMOVALS = 10_000
-KEEP_RUNS = 30 * DAY
-EXPIRE_AT_MOST_EVERY = MINUTE // 2
 SAMPLES = 32
 SHINGLE = 24
 FILED = ("record", "text")
@@ -67,7 +62,7 @@ def bury(
         ids = [row[0] for row in some]
         records = [row[0] for row in some if row[2] == "record"]
         others = [row[0] for row in some if row[2] != "record"]
-        layers.update(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
+        layers.update(answers=forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
         if others:  # records have no facts, summaries or index entries
             upkeep.remove_addresses(tx, others)
             layers.update(_forget_facts(tx, others, now, buried))
@@ -162,7 +157,7 @@ def _forget_answers_about(tx: Tx, fact_id: str, places: Sequence[int]) -> int:
     return sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
 
 
-def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
+def forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
     count = tx.run("erase_idempotency", addresses=encode_numbers(addresses))
     tx.send("delete_idempotency_touches", addresses=encode_numbers(addresses))
     return count
@@ -366,53 +361,6 @@ def sweep(run: JobRun) -> Repeat:
     return Repeat(now + (GRACE if under_way else DAY))
 
 
-# -- retention -------------------------------------------------------------------------------------------------------------
-
-
-def expire(run: JobRun) -> Repeat:
-    """Delete expired data in small steps, and repeat when the next data expires."""
-    now, deleted = run.clock.now(), 0
-    while count := run.write(lambda tx: _delete_expired(tx, now)):
-        deleted += count
-    run.write(lambda tx: _delete_old(tx, now))
-    if deleted:
-        run.scrub()
-
-    def find_next(tx: Tx) -> int:
-        found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
-        return min([now + queue.EXPIRE_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
-
-    return Repeat(max(run.read(find_next), now + EXPIRE_AT_MOST_EVERY))
-
-
-def _delete_expired(tx: Tx, now: int) -> int:
-    """Delete a batch of expired entries, and the addresses whose entries have all expired."""
-    last = tx.row("expiry_after", now=now, skip=BATCH)
-    until = last[0] if last else now
-    upkeep.remove_entries(tx, tx.rows("expired_docids", until=until), noted=False)
-    deleted = tx.run("delete_expired_entries", until=until)
-    addresses = tx.rows("expired_addresses", now=now, limit=BATCH)
-    for (address_id,) in addresses:
-        _forget_answers(tx, [address_id])
-        forget_runs(tx, [address_id])
-        forget_record(tx, address_id)
-        tx.send("delete_jobs_of", addresses=encode_numbers([address_id]))
-        tx.send("delete_address", id=address_id)
-    return deleted + len(addresses)
-
-
-def _delete_old(tx: Tx, now: int) -> None:
-    tx.send("delete_old_idempotency", now=now)
-    tx.send("delete_finished_jobs", before=now - KEEP_FINISHED)
-    first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
-    tx.send("delete_removals_below", keep=KEEP_REMOVALS)
-    tx.send("interrupt_runs", now=now)
-    for (run_id,) in tx.rows("old_runs", before=now - KEEP_RUNS, limit=BATCH):
-        delete_run(tx, run_id)
-    if first_kept and first_kept[0]:
-        tx.send("delete_events_below", seq=first_kept[0])
-
-
 def delete_run(tx: Tx, run_id: str) -> int:
     """Delete a workflow run with its steps. Return the number of runs."""
     tx.send("delete_run_steps", run_id=run_id)
@@ -421,7 +369,6 @@ def delete_run(tx: Tx, run_id: str) -> int:
 
 
 JOBS = (
-    JobKind("expire", lambda _, run: expire(run)),
     JobKind("erase", run_erase),
     JobKind("sweep", lambda _, run: sweep(run)),
 )

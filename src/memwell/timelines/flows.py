@@ -13,7 +13,7 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Erasure, Space
-from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
+from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turns, write_turns
 from ..errors import NotFound
 from ..facts.memories import Memory, session_memories
 from ..jobs import queue
@@ -42,7 +42,7 @@ class Append(NewTurn, frozen=True, kw_only=True):
 )
 def append(space: Space, request: Append) -> Turn:
     """Record a turn of a session; the first one creates the session."""
-    return to_turn(space.append(flow_timeline(request.flow), request.session, [to_draft(request)])[0], request.session)
+    return write_turns(space, flow_timeline(request.flow), request.session, [to_draft(request)])[0]
 
 
 class Extend(Request, frozen=True, kw_only=True):
@@ -65,8 +65,8 @@ class Extend(Request, frozen=True, kw_only=True):
 )
 def extend(space: Space, request: Extend) -> Turns:
     """Record several turns of a session at once."""
-    entries = space.append(flow_timeline(request.flow), request.session, [to_draft(turn) for turn in request.turns])
-    return Turns(turns=to_turns(entries, request.session))
+    drafts = [to_draft(turn) for turn in request.turns]
+    return Turns(turns=write_turns(space, flow_timeline(request.flow), request.session, drafts))
 
 
 class Last(Request, frozen=True, kw_only=True):

@@ -12,7 +12,18 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import IDLE, user_timeline
 from ..core.space import Erasure, Space
-from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, list_newest, to_draft, to_turn, to_turns
+from ..core.turns import (
+    Messages,
+    NewTurn,
+    OccurredAt,
+    Turn,
+    Turns,
+    TurnText,
+    list_newest,
+    to_draft,
+    to_turn,
+    write_turns,
+)
 from ..errors import Invalid
 from ..facts.search import NOTES
 from ..ids import new_id
@@ -61,10 +72,10 @@ def add(space: Space, request: Add) -> Added:
         drafts = [_to_note(draft) for draft in drafts]
     place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
-    entries = space.append(place, session, drafts)
+    turns = write_turns(space, place, session, drafts)
     for address_id in space.touched:
         queue.ensure_slot(space.tx, "consolidate", space.now, space.now, address_id=address_id)
-    return Added(session=session, turns=to_turns(entries, session))
+    return Added(session=session, turns=turns)
 
 
 def _to_note(draft: Draft) -> Draft:
