@@ -89,7 +89,7 @@ def test_what_is_needed_is_described_once() -> None:
     arguments, options = help_of("store", "create").split("Options")
     assert "store create [OPTIONS] {APP} [TECHNICAL_NAME]" in arguments
     described = arguments.split("│      TECHNICAL_NAME")[1]
-    assert "it never changes" in described
+    assert "which cannot change" in described
     assert "Required, here or as --technical-name." in " ".join(described.replace("│", " ").split())
     assert "The same as TECHNICAL_NAME." in options
     assert "it never changes" not in options
