@@ -92,7 +92,7 @@ def test_what_is_needed_is_described_once() -> None:
     assert "which cannot change" in described
     assert "Required, here or as --technical-name." in " ".join(described.replace("│", " ").split())
     assert "The same as TECHNICAL_NAME." in options
-    assert "it never changes" not in options
+    assert "which cannot change" not in options
 
 
 @pytest.mark.parametrize("command", ["execute", "sessions-update", "files-upload"])
