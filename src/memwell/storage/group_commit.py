@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 MAX_BATCH = 256
 
@@ -51,10 +52,11 @@ class Session(Protocol):
 class PendingWrite(Generic[T]):
     """One writer's work and its outcome. A solitary work runs outside any transaction, while no other does."""
 
-    __slots__ = ("done", "error", "gate", "leads", "result", "solitary", "work")
+    __slots__ = ("done", "error", "gate", "given", "leads", "result", "solitary", "work")
 
-    def __init__(self, work: Callable[[], T], solitary: bool) -> None:
+    def __init__(self, work: Callable[..., T], given: tuple[Any, ...], solitary: bool) -> None:
         self.work = work
+        self.given = given
         self.solitary = solitary
         self.gate = Lock()
         self.done = False
@@ -77,13 +79,13 @@ class GroupCommit:
         self._committing = False
         self._waiting: deque[PendingWrite[Any]] = deque()
 
-    def run(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[*Given], T], *given: *Given) -> T:
         """Run work in a transaction and return once it is durable."""
-        return self._queue(PendingWrite(work, solitary=False))
+        return self._queue(PendingWrite(work, given, solitary=False))
 
     def alone(self, work: Callable[[], T]) -> T:
         """Run work outside any transaction while no other writer of this process is active."""
-        return self._queue(PendingWrite(work, solitary=True))
+        return self._queue(PendingWrite(work, (), solitary=True))
 
     def _queue(self, ticket: PendingWrite[T]) -> T:
         with self._mutex:
@@ -144,7 +146,7 @@ class GroupCommit:
         self._committing = False
         try:
             if batch[0].solitary:
-                batch[0].result = batch[0].work()
+                batch[0].result = batch[0].work(*batch[0].given)
                 batch[0].settle()
                 return
             if not self._together(batch):
@@ -166,7 +168,7 @@ class GroupCommit:
         self._session.begin()
         try:
             for ticket in batch:
-                ticket.result = ticket.work()
+                ticket.result = ticket.work(*ticket.given)
             self._session.flush()
         except Exception:
             if len(batch) == 1:
@@ -182,7 +184,7 @@ class GroupCommit:
         for ticket in batch:
             try:
                 with self._session.savepoint():
-                    ticket.result = ticket.work()
+                    ticket.result = ticket.work(*ticket.given)
                     self._session.flush()
             except Exception as error:
                 if not self._session.is_open:  # all is rolled back after a full disk or a lost connection

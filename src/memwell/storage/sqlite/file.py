@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import apsw
 import msgspec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...model.filter import Filter
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 IDLE_READERS = 16
 SMALL = 64 * 1024 * 1024
@@ -205,11 +206,11 @@ class SqliteFile:
         self._keep(reader)
         return result
 
-    def write(self, work: Callable[[apsw.Cursor], T]) -> T:
+    def write(self, work: Callable[[apsw.Cursor, *Given], T], *given: *Given) -> T:
         """Run work in a transaction, and return once it is on disk."""
         writer, group = self._writer or self._open_writer()
         try:
-            return group.run(lambda: work(writer))
+            return group.run(work, writer, *given)
         except CLOSED:
             raise Replaced from None
         except (apsw.Error, UnicodeDecodeError) as error:

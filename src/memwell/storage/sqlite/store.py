@@ -68,17 +68,17 @@ class SqliteStore:
         return self._files.read(tenant, lambda reader: work(SqliteTx(reader, reader, known, tenant)))
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
-        def run(writer: apsw.Cursor) -> tuple[T, int | None]:
-            tx = SqliteTx(writer, writer, self._queries, tenant)
-            return work(tx), tx.due_at
-
-        result, due_at = self._files.use(tenant, lambda file: file.write(run))
+        result, due_at = self._files.use(tenant, lambda file: file.write(self._perform, tenant, work))
         if due_at is not None:
             with suppress(StorageError):  # the write is durable, and workers find its job even without a hint
                 if not self.control.rows("hinted", tenant=tenant, due_at=due_at):
                     self.control.hint("add_hint", tenant=tenant, due_at=due_at)
             self.on_due(tenant, due_at)
         return result
+
+    def _perform(self, writer: apsw.Cursor, tenant: str, work: Callable[[Tx], T]) -> tuple[T, int | None]:
+        tx = SqliteTx(writer, writer, self._queries, tenant)
+        return work(tx), tx.due_at
 
     def blobs(self, tenant: str) -> FolderBlobs:
         return self._blobs(tenant, lambda: bool(self.control.rows("find_tenant", id=tenant)))
