@@ -158,9 +158,9 @@ def describe_version(record: Record) -> dict[str, Any]:
     """Return the fields that every response has about a record."""
     return {
         "version": record.version,
-        "etag": record.etag,
+        "etag": etag(record.address_id, record.version),
         "updated_at": to_datetime(record.updated_at),
-        "expires_at": optional_datetime(record.expires_at),
+        "expires_at": None if record.expires_at is None else to_datetime(record.expires_at),
     }
 
 

@@ -119,7 +119,8 @@ class GetRecord(Request, frozen=True, kw_only=True):
 )
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """Return a record about a user, as it is now or was at an earlier time."""
-    project({}, request.projections)  # reject invalid projections even if there is no record
+    if request.projections:
+        project({}, request.projections)  # reject invalid projections even if there is no record
     found = records.find_record_with_definition(space, user_records(request.user), request.record)
     if found is None:
         raise _not_found(request.record)
@@ -257,13 +258,10 @@ def _write(space: Space, user: str, name: str, edit: Edit, ttl_s: int | None) ->
 
 
 def _to_response(record: Record, value: Any, warnings: list[ValueWarning] | None = None) -> UserRecord:
-    return UserRecord(
-        name=record.path,
-        value=value,
-        created_at=to_datetime(record.created_at),
-        warnings=warnings or None,
-        **describe_version(record),
-    )
+    version = describe_version(record)
+    is_first = record.created_at == record.updated_at
+    created_at = version["updated_at"] if is_first else to_datetime(record.created_at)
+    return UserRecord(name=record.path, value=value, created_at=created_at, warnings=warnings or None, **version)
 
 
 def _not_found(name: str) -> NotFound:
