@@ -60,8 +60,12 @@ class HttpTransport:
 class AsyncHttpTransport:
     def __init__(self, url: str, api_key: str, client: httpx.AsyncClient | None = None) -> None:
         self._client = client or httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
+        self._ready = False
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
+        if not self._ready:  # the first use of the registry imports all rooms, which would block the event loop
+            await asyncio.to_thread(require_operation, name)
+            self._ready = True
         operation = require_operation(name)
         request = _Request(operation, data, key)
         if self._client.is_closed:

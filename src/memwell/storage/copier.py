@@ -245,8 +245,9 @@ def copy_rows(
                 indexed = _read_index(source, rows) if table.name == "entry" else []
                 if table.name == "file" and blobs is not None:
                     place = table.columns.index("digest")
-                    if lost := copy_blobs(blobs, receiver.blobs, sorted({row[place] for row in rows})):
-                        blobs.get(lost[0])  # raises NotFound or Corrupted
+                    for digest in sorted({row[place] for row in rows}):
+                        if not receiver.blobs.has(digest):
+                            receiver.blobs.put(blobs.get(digest))
                 receiver.write(lambda tx, at=(table, rows, indexed): _write_page(tx, *at))  # type: ignore[misc]
                 progress(table.name, len(rows))
         contents = read_contents(source)

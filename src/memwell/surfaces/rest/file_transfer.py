@@ -222,10 +222,7 @@ class Uploads:
         server, operation = self._server, request.operation
         require_role(request.principal, operation)
         async with self._quota.acquire(request.principal.tenant):
-            limit = MAX_RAW if is_file(operation, request.query, request.headers) else MAX_JSON
-            limit = max(limit, server.config.max_body)
-            body = await read_body(_PacedReceive(receive), request.headers, limit)
-            reply, file = await server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
+            reply, file = await self._read_and_store(request, receive)
         if file is None or file.job is None:
             return reply
         call = Call(server.engine, request.principal, operation)
@@ -233,6 +230,13 @@ class Uploads:
         return await server.in_thread(
             lambda: server.reply_to(operation, lambda: wait_for_text(call, at, file)), patient=True
         )
+
+    async def _read_and_store(self, request: HttpRequest, receive: Receive) -> tuple[Reply, FileInfo | None]:
+        """Hold the body only here, so that its memory is free when the slot is."""
+        limit = MAX_RAW if is_file(request.operation, request.query, request.headers) else MAX_JSON
+        limit = max(limit, self._server.config.max_body)
+        body = await read_body(_PacedReceive(receive), request.headers, limit)
+        return await self._server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
 
     def _store(self, request: HttpRequest) -> tuple[Reply, FileInfo | None]:
         storing = replace(request.operation, run=store_file)
