@@ -147,6 +147,14 @@ def test_repetitions_in_patterns_are_written_out(pattern: str, size: int) -> Non
     assert measure_pattern(pattern) == size
 
 
+def test_a_large_pattern_counts_even_if_it_matches_only_beginnings() -> None:
+    items = {"type": "string", "pattern": "^(?:[ab]{0,50}[ac]{0,50}){1,50}$"}
+    schema = Schema({"properties": {"codes": {"items": items}}}, strict=False)
+    assert schema.problems({"codes": ["ab", "ac"]}) == []
+    with pytest.raises(TooLarge, match="patterns of its schema"):
+        schema.problems({"codes": [f"{'a' * 4000}{n}" for n in range(250)]})
+
+
 def test_a_value_that_would_take_too_long_is_refused() -> None:
     cases: list[tuple[dict[str, Any], Any]] = [
         ({"items": {"enum": WORDS}}, ["q"] * 8000),

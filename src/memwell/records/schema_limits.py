@@ -258,6 +258,8 @@ _IGNORES_CASE = re.compile(r"\(\?[a-zA-Z-]*i")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]|\\[uUx]")
 _ENDLESS = re.compile(r"[*+|]|\{\d+,\}|\(\?(?!:)")
 _MAX_PARTS = 1_000_000
+_LARGE = 300
+"""Size from which on matching a pattern takes long even at the beginning of texts."""
 _SMALL = 12
 """Largest size of a pattern that always compiles to a small automaton."""
 
@@ -279,10 +281,11 @@ def measure_pattern(pattern: str) -> int:
 
 @lru_cache(maxsize=8192)
 def _matching_size(pattern: str) -> int:
-    """Return the size of a pattern when it is matched: 0 if it begins with `^` and has a bounded length."""
-    if pattern.startswith("^") and not _ENDLESS.search(pattern):
-        return 0
+    """Return the size of a pattern when it is matched: 0 if it is not large, begins with `^` and has a bounded length, because
+    only the beginning of a text is matched then."""
     size = _count_parts(pattern, 4)
+    if size <= _LARGE and pattern.startswith("^") and not _ENDLESS.search(pattern):
+        return 0
     return 1 if size <= _SMALL else size
 
 
