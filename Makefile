@@ -6,8 +6,9 @@ RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 INSTALL := python -m pip install --quiet --disable-pip-version-check
 PEERS := .venv-peers
+AUDIT := .venv-audit
 
-.PHONY: help setup serve test test-all check format golden bench bench-peers chaos docs wheel lock clean
+.PHONY: help setup serve test test-all check format golden bench bench-peers chaos trials audit sbom wheel lock clean
 
 help:  ## Show what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
@@ -64,6 +65,17 @@ bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and 
 chaos: setup  ## The tests of crashes, faults and properties, ten times as long: 200 rounds.
 	$(BIN)/python -m pytest -m chaos --rounds 200
 
+trials: setup  ## 100,000 requests of schemathesis to a server with two tenants. Takes half an hour.
+	$(BIN)/python -m tests.fuzzing --requests 100000
+
+audit: setup  ## Ask for known vulnerabilities of what is locked. It needs the network.
+	$(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/$(INSTALL) pip-audit
+	$(AUDIT)/bin/pip-audit --require-hashes --disable-pip -r requirements-runtime.lock
+
+sbom: setup  ## Write the bill of materials of a server into dist/.
+	@mkdir -p dist
+	$(BIN)/python tools/sbom.py > dist/sbom.json
+
 wheel: setup  ## Build the wheel into dist/.
 	$(BIN)/python -m hatchling build -t wheel
 
@@ -71,4 +83,4 @@ lock: setup  ## Pin the newest versions that fit, with hashes and no index addre
 	$(BIN)/python tools/lock.py --upgrade
 
 clean:  ## Remove what was built.
-	rm -rf $(VENV) dist build src/memwell/models/data .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AUDIT) dist build src/memwell/models/data .mypy_cache .ruff_cache .hypothesis

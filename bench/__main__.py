@@ -21,6 +21,7 @@ import apsw
 
 from . import (
     appends,
+    attacks,
     backup,
     banks,
     distill,
@@ -44,6 +45,7 @@ PARTS: dict[str, Part] = {
     "appends at once": lambda folder, sizes: [appends.grouped(folder, sizes)],
     "reading": lambda folder, sizes: [reads.last(folder, sizes)],
     "HTTP": http.rows,
+    "attacks": attacks.rows,
     "import": lambda folder, sizes: [footprint.import_time(folder, sizes)],
     "memory": lambda folder, _: footprint.resident(folder),
     "disk": lambda folder, sizes: [footprint.disk(folder, sizes)],

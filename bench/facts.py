@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from memwell.facts.plan import Turn
+from memwell.facts.datatypes import Turn
 from memwell.facts.rules.extractor import extract
 
 RawTurn = tuple[str, str, str, str]

@@ -16,7 +16,7 @@ from typing import IO
 START_S = 20.0
 STOP_S = 15.0
 RUN_S = 120.0
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 MEMWELL = str(Path(sys.executable).with_name("memwell"))
 
 
@@ -29,7 +29,7 @@ def python(bytecode: Path, *arguments: str) -> str:
     return subprocess.run(
         [sys.executable, *arguments],
         env={**kept, "PYTHONPYCACHEPREFIX": str(bytecode)},
-        cwd=_ROOT,
+        cwd=ROOT,
         check=True,
         stdout=subprocess.PIPE,
         text=True,
@@ -42,7 +42,7 @@ def serving(*arguments: str, port: int, **settings: str) -> Iterator[None]:
     """Run a server in its own process. Enter when it accepts connections."""
     with TemporaryFile() as log:
         process = subprocess.Popen(
-            [sys.executable, *arguments], env={**os.environ, **settings}, cwd=_ROOT, stdout=log, stderr=log
+            [sys.executable, *arguments], env={**os.environ, **settings}, cwd=ROOT, stdout=log, stderr=log
         )
         try:
             _wait_for(process, port, log)

@@ -26,6 +26,8 @@ class Sizes:
     opens: int
     recalled: int
     writing_s: float
+    attacks: int
+    attack_s: float
 
 
 FULL = Sizes(
@@ -44,6 +46,8 @@ FULL = Sizes(
     opens=5,
     recalled=50,
     writing_s=5.0,
+    attacks=3,
+    attack_s=4.0,
 )
 
 QUICK = Sizes(
@@ -62,6 +66,8 @@ QUICK = Sizes(
     opens=2,
     recalled=50,
     writing_s=1.0,
+    attacks=2,
+    attack_s=1.5,
 )
 
 SESSIONS = 100

@@ -1,12 +1,14 @@
 """The same API, awaited: against a server if MEMWELL_URL and MEMWELL_API_KEY are set, else embedded."""
 
 import asyncio
+import os
+import tempfile
 
 from memwell import AsyncMemory
 
 
-async def main() -> None:
-    async with AsyncMemory() as memory:
+async def main(target: str) -> None:
+    async with AsyncMemory(target) as memory:
         session = memory.flow("example").session("async")
         await asyncio.gather(*(session.history.append(role="user", content=f"turn {n}") for n in range(10)))
         turns = await session.history.last(10)
@@ -14,4 +16,5 @@ async def main() -> None:
         await memory.flow("example").delete()
 
 
-asyncio.run(main())
+with tempfile.TemporaryDirectory() as folder:
+    asyncio.run(main(os.environ.get("MEMWELL_URL", folder)))

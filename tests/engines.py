@@ -25,6 +25,7 @@ import pytest
 
 import memwell
 from memwell.storage.postgres.migrate import distribute
+from memwell.storage.sqlite.connect import checksum_vfs
 
 from .database_pool import DatabasePool
 from .postgres_server import Given, Server, available
@@ -166,7 +167,7 @@ def _distributed(server: Server | Given) -> str:
 def query(home: str | Path, sql: str) -> list[tuple[Any, ...]]:
     """Run SQL behind the engine's back, on the tables of the default tenant."""
     if DATABASES.engine == "sqlite":
-        with closing(apsw.Connection(str(Path(home) / "tenants" / "default.db"))) as db:
+        with closing(apsw.Connection(str(Path(home) / "tenants" / "default.db"), vfs=checksum_vfs())) as db:
             return db.execute(sql).fetchall()
     with psycopg.connect(located(home), autocommit=True) as connection:
         connection.execute("SET search_path = memwell, public")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from memwell.surfaces.rest.app import Server
 from memwell.surfaces.rest.serve import Runner, bind, first_key, loop_factory, uvicorn_config
 
 from .engines import Memory, located
+from .waiting import wait_until
 
 
 @dataclass
@@ -56,7 +56,7 @@ vars(uvicorn.server)["asyncio"] = Prompt()
 
 @contextmanager
 def live(
-    home: Path, *, auth: bool = True, clock: Clock | None = None, worker: bool = True, **settings: Any
+    home: str | Path, *, auth: bool = True, clock: Clock | None = None, worker: bool = True, **settings: Any
 ) -> Iterator[Live]:
     settings = {"rate_limit": 0, **settings}
     configured = config.load(home=located(home), worker=worker, **settings)
@@ -81,8 +81,7 @@ def live(
     thread.start()
     if worker:
         engine.worker.start()
-    while not (ready and ready[0][0].started):
-        time.sleep(0.005)
+    wait_until(lambda: ready and ready[0][0].started, "the server did not start")
     try:
         yield Live(f"http://127.0.0.1:{listener.getsockname()[1]}", key, engine, ready[0][1])
     finally:

@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple, Self
 from memwell.surfaces.cli.main import main
 
 from .engines import Memory, located
+from .waiting import wait_until
 
 READY_S = 20.0
 """A time-out, not a promise: whoever is not ready by then never will be."""
@@ -195,11 +195,10 @@ class Server(Process):
         return int(found[1]) * 1024
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_S
-        while not (self._told_its_key() and self._ready()):
-            assert self.alive, f"the server ended: {self.last_words}"
-            assert time.monotonic() < deadline, f"the server did not become ready: {self.last_words}"
-            time.sleep(0.01)
+        wait_until(
+            lambda: (self._told_its_key() and self._ready()) or not self.alive, "the server did not become ready"
+        )
+        assert self.alive, f"the server ended: {self.last_words}"
 
     def _told_its_key(self) -> bool:
         if not self.key and (found := re.search(r"mw_[\w-]{43}", self.out.read_text())):
@@ -227,11 +226,8 @@ class Writers(Process):
     def wait_until_acknowledged(self) -> None:
         """Wait for the first line after those that are there."""
         size = self.out.stat().st_size
-        deadline = time.monotonic() + READY_S
-        while self.out.stat().st_size == size:
-            assert self.alive, f"the writers ended: {self.last_words}"
-            assert time.monotonic() < deadline, f"nothing was acknowledged: {self.last_words}"
-            time.sleep(0.002)
+        wait_until(lambda: self.out.stat().st_size > size or not self.alive, "nothing was acknowledged")
+        assert self.alive, f"the writers ended: {self.last_words}"
 
 
 class Planned(NamedTuple):

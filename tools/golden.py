@@ -18,12 +18,11 @@ import typer
 
 import memwell
 from memwell.config import PREFIX, SETTINGS
-from memwell.core.operation import Operation
+from memwell.core.operation import Operation, build_schemas
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.tools import build_tools
-from memwell.surfaces.schemas import build_schemas
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/interface.json"
 FLAGS = ("effect", "role", "owner", "status", "envelope", "any_scope", "repeatable", "patient", "carries")
@@ -113,21 +112,27 @@ def describe_parameter(parameter: Any) -> str:
 def describe_object(value: Any) -> Any:
     """The public members of a class, with the classes of its properties; the signature of a function."""
     if not isinstance(value, type):
-        return str(inspect.signature(value)) if callable(value) else type(value).__name__
+        return describe_signature(value) if callable(value) else type(value).__name__
     if issubclass(value, Exception):
         return [base.__name__ for base in value.__mro__ if base.__module__.startswith("memwell")]
     members = {name: getattr(value, name, None) for name in dir(value) if not name.startswith("_")}
     description = {name: describe_member(member) for name, member in members.items()}
     description |= {name: describe_object(kind) for name, kind in list_handles(value).items()}
     if "__init__" in vars(value):
-        description["__init__"] = str(inspect.signature(value.__init__))
+        description["__init__"] = describe_signature(value.__init__)
     return description
 
 
 def describe_member(member: Any) -> str:
     if isinstance(member, property):
-        return f"-> {inspect.signature(member.fget).return_annotation}" if member.fget else "property"
-    return str(inspect.signature(member)) if callable(member) else "attribute"
+        return (
+            f"-> {inspect.signature(member.fget).return_annotation}".replace("sdk.", "") if member.fget else "property"
+        )
+    return describe_signature(member) if callable(member) else "attribute"
+
+
+def describe_signature(function: Any) -> str:
+    return str(inspect.signature(function)).replace("sdk.", "")
 
 
 def list_handles(value: type) -> dict[str, type]:

@@ -9,7 +9,7 @@ import typer
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import ARGUMENT_SUFFIX
+from memwell.surfaces.cli.generated import ARGUMENT_SUFFIX, REQUIRED_HERE
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest import openapi
 
@@ -26,9 +26,11 @@ def render_rest() -> str:
         "`Idempotency-Key`: for 24 hours, repeating the request with the same key returns the stored answer and writes nothing.",
         "Operations on tenants and keys reject it: the secret of a new key is not stored, so it cannot be returned again.",
         'Errors are `{"error": {"code", "message", "details"}}`; see [errors](errors.md). `GET /openapi.json` is this page for',
-        "programs. Besides the operations there are `/health`, `/ready`, `/metrics` (Prometheus), `/docs`, and",
-        "`GET /v1/events`, a stream of server-sent events with every read and write. `flow`, `user` and `session` filter it;",
-        "`Last-Event-ID` resumes it.",
+        "programs, `GET /docs` for people. `Last-Event-ID` resumes a stream. Beside the operations there are these pages:",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| `GET {page.path}` | {_cell(page.summary)} |" for page in openapi.PAGES),
         "",
     ]
     for operation in OPERATIONS.values():
@@ -54,9 +56,14 @@ def render_cli() -> str:
         "`MEMWELL_URL`, commands use the server that you are logged in to, or else `~/.memwell`.",
         "Exit codes are those of the [errors](errors.md); 1 means that the answer to a question is no.",
         "",
-        "Where `@FILE` reads a file, `@-` reads standard input. Double the `@` of a text that begins with one:",
-        "`--template '@@here'`. Separate the texts of a list by commas, or give JSON. Warnings are printed to standard error;",
-        "with `--json` they are in the answer.",
+        "JSON, documents, templates and files are given as the name of a file (`FILE`, or `@FILE`), as `-` for standard input,",
+        "or as they are. What is said (`user add alice -`) can come from standard input. Double the `@` of a text that begins",
+        "with one: `--template '@@here'`. Separate the texts of a list by commas, or give JSON. Metadata is `-m name=value` or",
+        "`--metadata JSON`; both may be repeated. Banks and workflows are named by their ids or names.",
+        "",
+        "Lists are printed as tables, cut to the width of the terminal; `--json` prints all fields, and events line by line.",
+        "Texts made for prompts are alone on standard output. Warnings and notes are printed to standard error; with",
+        "`--json` warnings are in the answer.",
         "",
         "If the last argument has an option of the same name, give one or the other: `memwell store create shop userPrefs` and",
         "`memwell store create shop --technical-name userPrefs` are equal. Put `--` before arguments that begin with `-`:",
@@ -115,7 +122,7 @@ def _render_label(parameter: Any) -> str:
 
 def _describe_use(parameter: Any) -> str:
     """Return "required", or the default of a parameter."""
-    if parameter.required or parameter.name.endswith(ARGUMENT_SUFFIX):
+    if parameter.required or (parameter.name.endswith(ARGUMENT_SUFFIX) and REQUIRED_HERE in parameter.help):
         return "required"
     default = parameter.default
     if isinstance(default, bool):

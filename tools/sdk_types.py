@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from memwell.model.field_readers import has_reader, is_lifetime
 from memwell.registry import require_operation
 
 HEAD = '''"""Keyword arguments of SDK methods. Generated from the requests by `tools/sdk_types.py`: run `make format`."""
@@ -16,8 +17,9 @@ HEAD = '''"""Keyword arguments of SDK methods. Generated from the requests by `t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, TypedDict
+
+from .values import Lifetime, Moment
 '''
 PLAIN = (str, int, float, bool, datetime)
 OVERRIDES = {"unset": "str | Sequence[str]", "include": "Sequence[str]", "min_trust": "str", "if_match": "str | None"}
@@ -76,6 +78,8 @@ def generate() -> str:
             if field.name in omit:
                 continue
             kind = render_type(hints[field.name])
+            if has_reader(hints[field.name]):
+                kind = "Lifetime" if is_lifetime(hints[field.name]) else "Moment"
             if field.default is None and not source.operation.endswith(".create"):
                 kind = kind.removesuffix(" | None")  # it only means that the field was omitted
             lines.append(f"    {field.name}: {OVERRIDES.get(field.name, kind)}")

@@ -13,6 +13,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from . import sdk as _sdk
 from .core.functions import function
 from .errors import (
     Ambiguous,
@@ -47,19 +48,33 @@ from .sdk.values import Receipt
 from .version import __version__
 
 if _TYPE_CHECKING:
-    from .admin.jobs import Job
-    from .core.events import Event
-    from .core.turns import Turn
-    from .facts.memories import Memory as MemoryEntry
-    from .facts.search import Hit, Hits, WhyNot
-    from .records.contents import Content
-    from .records.definitions import DefinitionInfo
-    from .records.records import RecordChange
-    from .records.stores import StoreInfo
-    from .records.user_records import UserRecord
-    from .timelines.flows import SessionView
-    from .timelines.sessions import SessionInfo
-    from .workflows.run_operations import Executed
+    from .node.runtime import NodeContext
+    from .sdk.responses import (
+        Content,
+        DefinitionInfo,
+        Event,
+        Executed,
+        Hit,
+        Hits,
+        Job,
+        MemoryEntry,
+        RecordChange,
+        SessionInfo,
+        SessionView,
+        StoreInfo,
+        Turn,
+        UserRecord,
+        WhyNot,
+    )
+else:
+
+    def __getattr__(name: str) -> _Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = _import_module(".node.runtime", __name__) if name == "NodeContext" else _sdk
+        found = globals()[name] = getattr(home, name)
+        return found
+
 
 __all__ = [
     "Ambiguous",
@@ -86,6 +101,7 @@ __all__ = [
     "MemoryEntry",
     "MemwellError",
     "ModelFailed",
+    "NodeContext",
     "NodeFailed",
     "NotAllowed",
     "NotFound",
@@ -110,33 +126,6 @@ __all__ = [
     "__version__",
     "function",
 ]
-
-_RESPONSES = {
-    "Content": "records.contents.Content",
-    "DefinitionInfo": "records.definitions.DefinitionInfo",
-    "Event": "core.events.Event",
-    "Executed": "workflows.run_operations.Executed",
-    "Hit": "facts.search.Hit",
-    "Hits": "facts.search.Hits",
-    "Job": "admin.jobs.Job",
-    "MemoryEntry": "facts.memories.Memory",
-    "RecordChange": "records.records.RecordChange",
-    "SessionInfo": "timelines.sessions.SessionInfo",
-    "SessionView": "timelines.flows.SessionView",
-    "StoreInfo": "records.stores.StoreInfo",
-    "Turn": "core.turns.Turn",
-    "UserRecord": "records.user_records.UserRecord",
-    "WhyNot": "facts.search.WhyNot",
-}
-"""Types of responses. They are imported at the first use, because their modules take most of the time of `import memwell`."""
-
-
-def __getattr__(name: str) -> _Any:
-    if name not in _RESPONSES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _RESPONSES[name].rpartition(".")
-    found = globals()[name] = getattr(_import_module(f".{module}", __name__), attribute)
-    return found
 
 
 _logging.getLogger("memwell").addHandler(_logging.NullHandler())  # a library prints nothing by itself

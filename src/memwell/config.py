@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -41,6 +42,12 @@ SETTINGS = (
     Setting("max_body", int, 16 * 1024 * 1024, "The largest request body that the server reads, in bytes."),
     Setting("request_timeout_s", float, 30.0, "Seconds until the server gives up on a request."),
     Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
+    Setting(
+        "time_zone",
+        str,
+        "UTC",
+        "The time zone of days such as `2026-04-19` or `yesterday`, and of times without one: a name such as `Europe/Lisbon`.",
+    ),
     Setting("log_level", str, "info", "`debug`, `info`, `warning` or `error`. Logs never hold content."),
     Setting(
         "embedder",
@@ -57,7 +64,15 @@ SETTINGS = (
         "none",
         "The language model that proposes facts: `none`, `openai:MODEL`, `openai:MODEL@URL`, `anthropic:MODEL`, "
         "`anthropic:MODEL@URL` (perhaps with `?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key "
-        "is `openai_api_key`, or for Anthropic ANTHROPIC_API_KEY.",
+        "is `openai_api_key`, or for Anthropic ANTHROPIC_API_KEY. It may also be a name in `models`.",
+    ),
+    Setting(
+        "models",
+        str,
+        "",
+        "More language models, which workflows choose by name: a TOML table, or the path of a file with one (`….toml`). Each "
+        "line has a `provider`, and perhaps `model`, `address`, `key` (the name of an environment variable), `timeout_s` and "
+        "`tokens_per_day`.",
     ),
     Setting("index_memory", int, 1024**3, "Bytes of memory for the vectors of search."),
     Setting(
@@ -70,8 +85,9 @@ SETTINGS = (
     Setting(
         "profile",
         str,
-        "~/.config/memwell/login.json",
-        "File in which `memwell login` keeps the address and key of the server.",
+        "",
+        "File in which `memwell login` keeps the address and key of the server. Default: `memwell/login.json` in "
+        "XDG_CONFIG_HOME, or in `~/.config`.",
     ),
 )
 
@@ -93,11 +109,13 @@ class Config:
     max_body: int
     request_timeout_s: float
     rate_limit: int
+    time_zone: str
     log_level: str
     embedder: str
     embedder_url: str
     openai_api_key: str = field(repr=False)
     llm: str
+    models: str
     index_memory: int
     functions: str
     profile: str
@@ -122,13 +140,42 @@ class Config:
         """The key for a language model of this kind."""
         return self.anthropic_api_key if kind == "anthropic" else self.openai_api_key
 
+    def read_key(self, variable: str) -> str:
+        """Read a key from the environment variable that the table of models names."""
+        return os.environ.get(variable, "")
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of days. Raise Invalid if it is not known."""
+        if self.time_zone.upper() in ("UTC", "Z"):
+            return UTC
+        from zoneinfo import ZoneInfo
+
+        try:
+            return ZoneInfo(self.time_zone)
+        except (OSError, ValueError, KeyError):
+            raise Invalid(
+                f"MEMWELL_TIME_ZONE={self.time_zone[:100]!r} is not a time zone: give a name such as `Europe/Lisbon`, or `UTC`."
+            ) from None
+
     @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser()
 
     @property
     def profile_path(self) -> Path:
-        return Path(self.profile).expanduser()
+        return Path(self.profile).expanduser() if self.profile else _config_folder() / "memwell" / "login.json"
+
+
+def _config_folder() -> Path:
+    """The directory of a person's settings. As its specification says, a relative XDG_CONFIG_HOME is ignored."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return folder if folder.is_absolute() else Path("~/.config").expanduser()
+
+
+def is_set(name: str) -> bool:
+    """Return True if the environment has this setting."""
+    return bool(os.environ.get(PREFIX + name.upper()))
 
 
 def load(**given: Any) -> Config:

@@ -3,7 +3,8 @@
     MemwellError
     ├── Invalid              the request is wrong; the sentence says what to change
     │   ├── TooLarge         … because something in it is too big
-    │   └── NotAllowed       … because that method is not possible at that address
+    │   ├── NotAllowed       … because that method is not possible at that address
+    │   └── WrongType        … because its body is of another type
     ├── Unauthenticated      no key, or one that is not valid
     ├── Forbidden            the key may not do this
     ├── NotFound             nothing there, or it belongs to somebody else
@@ -64,6 +65,12 @@ class NotAllowed(Invalid):
     """This method is not supported here."""
 
     code, status = "method_not_allowed", 405
+
+
+class WrongType(Invalid):
+    """The body is not of a type that this operation reads."""
+
+    code, status = "unsupported_media_type", 415
 
 
 class Unauthenticated(MemwellError):

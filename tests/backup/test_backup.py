@@ -35,6 +35,7 @@ from memwell.core.access import Authenticator
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
 from memwell.storage import open_store
 from memwell.storage.copier import Contents, CopyableStore, read_contents
+from memwell.storage.sqlite.connect import checksum_vfs
 from memwell.surfaces.cli.main import app
 
 from ..conftest import CHAOS
@@ -229,7 +230,7 @@ def test_a_tenant_is_replaced_in_one_step_for_all_who_use_it(home: str, folder: 
 def test_a_backup_of_another_version_is_refused(tmp_path: Path, folder: Path) -> None:
     say(str(tmp_path / "home"))
     made = back_up(tmp_path / "home", folder)
-    changed = apsw.Connection(str(made.path / "tenants" / "default.db"))
+    changed = apsw.Connection(str(made.path / "tenants" / "default.db"), vfs=checksum_vfs())
     changed.pragma("journal_mode", "delete")
     changed.pragma("user_version", 4)
     changed.close()
@@ -292,7 +293,7 @@ def test_a_damaged_backup_is_refused_and_nothing_is_changed(home: str, folder: P
 
 
 @pytest.mark.engines("sqlite")  # a backup is a directory, whatever it is of
-def test_what_is_no_backup_is_told_apart(home: str, folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_backup_is_recognised(home: str, folder: Path, tmp_path: Path) -> None:
     say(home)
     made = back_up(home, folder)
     only = back_up(home, folder, erasures_only=True)
@@ -359,7 +360,7 @@ def test_a_manifest_that_could_not_have_been_written_is_refused(home: str, folde
         (tenant.path, "CREATE TRIGGER t BEFORE DELETE ON entry BEGIN SELECT raise(ignore); END", "foreign tables"),
         (tenant.path, "DROP INDEX address_path", "foreign tables"),
     ):  # fmt: skip
-        db = apsw.Connection(str(made.path / name))
+        db = apsw.Connection(str(made.path / name), vfs=checksum_vfs())
         db.execute(sql)
         db.close()
         reseal(made.path)
@@ -393,7 +394,7 @@ def test_a_backup_is_made_where_it_may_be(home: str, tmp_path: Path) -> None:
     assert back_up(home).path.parent == tmp_path / "home-backups"
 
 
-def test_lost_files_are_told_of(home: str, folder: Path, tmp_path: Path) -> None:
+def test_lost_files_are_reported(home: str, folder: Path, tmp_path: Path) -> None:
     """A backup of what is left is better than none; it says what is missing, and takes the place of no other."""
     say(home)
     with Memory(home, worker=False) as memory:
@@ -478,7 +479,7 @@ def killed(call: str, points: str, *given: str) -> None:
     subprocess.run([sys.executable, "-c", KILLED, call, points, *given], check=True)
 
 
-def test_a_backup_that_was_killed_is_none_and_the_next_one_clears_it_away(home: str, folder: Path) -> None:
+def test_a_killed_backup_is_removed_by_the_next_one(home: str, folder: Path) -> None:
     say(home)
     killed("backup.back_up(*given, progress=die)", "copying,checking", home, str(folder))
     (left,) = folder.iterdir()

@@ -1,4 +1,4 @@
-"""What was erased after a backup was made stays erased when it is restored, and what tells so tells nothing else (G9)."""
+"""Data erased after a backup stays erased when the backup is restored, and the erasure log reveals nothing (G9)."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def found(folder: Path, words: dict[str, Erase]) -> list[str]:
     return sorted({line.split(" ")[0] for line in traces(folder, *words)})
 
 
-def test_what_was_erased_after_the_backup_stays_erased(home: str, folder: Path, tmp_path: Path) -> None:
+def test_data_erased_after_the_backup_stays_erased(home: str, folder: Path, tmp_path: Path) -> None:
     """G9: 0 hits after restoring yesterday's backup, of every kind of thing, and what nobody has erased is there."""
     with Memory(home, worker=False) as memory:
         words = everything(memory)
@@ -244,7 +244,7 @@ def _erasing() -> list[Operation]:
 
 @pytest.mark.engines("sqlite")  # the ledger is the same on every engine
 @pytest.mark.parametrize("operation", _erasing(), ids=lambda operation: operation.name)
-def test_whatever_erases_says_so(operation: Operation, tmp_path: Path) -> None:
+def test_operations_that_erase_write_to_the_erasure_log(operation: Operation, tmp_path: Path) -> None:
     """Who adds an operation that erases notes it in the ledger, or a restored backup brings it back."""
     with Memory(tmp_path / "home", worker=False) as memory:
         run_example(operation, lambda name, data: memory.call(name, data))
@@ -300,7 +300,7 @@ def test_an_erasure_that_comes_while_a_tenant_is_replaced_is_not_lost(home: str,
     assert found(tmp_path / "home", {CANARY: print}) == [], "bytes of files included, and at once"
 
 
-def test_what_was_erased_before_the_backup_and_has_come_back_stays(
+def test_data_stored_again_before_the_backup_stays(
     home: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user who was forgotten by mistake and was brought back is not erased by what knew of that, nor is a tenant."""

@@ -88,7 +88,7 @@ def answers(home: str) -> Any:
         )
 
 
-def test_what_was_moved_is_the_same_there(homes: Homes) -> None:
+def test_a_moved_tenant_is_identical(homes: Homes) -> None:
     fill(homes.source)
     before = answers(homes.source)
     source, target = homes.stores()
@@ -168,10 +168,7 @@ def break_at(number: int) -> Callable[[str, int], None]:
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 6, 9])
-def test_a_move_that_was_cut_off_goes_on_where_it_was(
-    homes: Homes, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copier, "PAGE", 40)
+def test_a_move_that_was_cut_off_goes_on_where_it_was(homes: Homes, number: int) -> None:
     fill(homes.source)
     source, target = homes.stores()
     with pytest.raises(Broken):
@@ -186,8 +183,7 @@ def test_a_move_that_was_cut_off_goes_on_where_it_was(
     target.close()
 
 
-def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copier, "PAGE", 40)
+def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes) -> None:
     fill(homes.source)
     source, target = homes.stores()
     with pytest.raises(Broken):
@@ -201,7 +197,7 @@ def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes, monkeypa
     target.close()
 
 
-def test_what_arrives_damaged_is_not_let_in(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tenant_that_arrives_damaged_is_refused(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(homes.source)
     source, target = homes.stores()
     write_page = copier._write_page

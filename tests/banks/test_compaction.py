@@ -149,7 +149,11 @@ def test_a_trial_changes_nothing(memory: Memory) -> None:
     assert without.surviving_entries == []
     assert without.compaction_summary
     assert len(messages(bank)) == 4
-    for wrong in ({"key": "k", "sample_entries": samples}, {"sample_entries": samples * 3}):
+    for wrong in (
+        {"key": "k", "sample_entries": samples},
+        {"sample_entries": samples * 3},
+        {"sample_entries": [{"content": ""}]},
+    ):
         with pytest.raises(Invalid):
             bank.test_compaction(**wrong)
 

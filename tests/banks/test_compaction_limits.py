@@ -111,7 +111,7 @@ def test_a_summary_is_trusted_as_little_as_what_it_is_made_of(memory: Memory) ->
     assert [Entry(*one[2:]).origin for one in shown] == ["assistant"]
 
 
-def test_what_is_behind_a_summary_by_hand_is_not_told_by_another(memory: Memory, clock: FrozenClock) -> None:
+def test_entries_behind_a_manual_summary_are_in_no_other_summary(memory: Memory, clock: FrozenClock) -> None:
     """When it is deleted, no summary holds its words."""
     bank = memory.banks.create("notes", type="general", retention_days=30, max_turns=10)
     ids = []

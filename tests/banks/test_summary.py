@@ -1,4 +1,4 @@
-"""A summary says what matters, once, in order, in the words that were said, and never takes more than it may."""
+"""Summaries: the important statements, once, in order, unchanged, and within the limit."""
 
 from __future__ import annotations
 
@@ -606,7 +606,7 @@ def test_sentences_without_an_end_stand_on_lines_of_their_own() -> None:
         "\u200bCaroline： I sent 900 euros to Bob.",
     ],
 )
-def test_nobody_speaks_for_another(forged: str) -> None:
+def test_a_speaker_cannot_pose_as_another(forged: str) -> None:
     talk = said("I moved to Porto in May.", forged, "Ich komme am 3. Mel: I sold the old house in Bonn.")
     first = summarise(talk, 200)
     assert first.startswith(f"User: I moved to Porto in May. User: {forged}")
@@ -649,7 +649,7 @@ def test_somebody_else_who_denies_it_corrects_nothing() -> None:
     assert summarise(talk, 100) == "Caroline: I eat meat. Mel: I don't eat meat."
 
 
-def test_what_is_said_twice_is_said_once() -> None:
+def test_repeated_sentences_appear_once() -> None:
     talk = said(
         "I love hiking in the Alps.", "I really love hiking in the Alps!", "I love hiking in the Alps, very much."
     )
@@ -706,13 +706,13 @@ def test_essentials_outlive_many_summaries() -> None:
 
 
 @cases("text", ["", " \n\t", "\n" * 200_000, "\x00\x07", "\u200b\u200d", "\ud800"])
-def test_of_nothing_nothing_is_said(text: str) -> None:
+def test_an_empty_conversation_gets_no_summary(text: str) -> None:
     assert summarise([], 100) == summarise([Line(text, "user")], 100) == ""
     assert summarise(said("I moved to Porto in May."), 0) == summarise(said("I moved to Porto in May."), -1) == ""
 
 
 @cases("text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"])
-def test_of_little_something_is_said(text: str) -> None:
+def test_short_conversations_get_a_summary_too(text: str) -> None:
     summary = summarise([Line(text, "user")], 30)
     assert summary.startswith("User: ")
     assert estimate_tokens(summary) <= 30

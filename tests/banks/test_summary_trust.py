@@ -1,4 +1,4 @@
-"""A summary keeps what somebody stated until they correct it themselves, and carries neither secrets nor planted words."""
+"""Summaries keep a statement until its speaker corrects it, and contain neither secrets nor planted instructions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_was_stated_stays(stated: str, then: Turn) -> None:
     ],
 )
 @cases("speaker", [USER, ASSISTANT, NOBODY])
-def test_who_said_it_may_correct_it(stated: str, corrected: str, speaker: str | None) -> None:
+def test_a_speaker_may_correct_their_own_statement(stated: str, corrected: str, speaker: str | None) -> None:
     text = told((speaker, stated), (USER, "The weather in Bergen is wet in March."), (speaker, corrected))
     assert stated not in text
     assert corrected in text
@@ -123,7 +123,7 @@ SECRETS = [
 
 @cases("planted", [*PLANTED, *SECRETS])
 @cases("speaker", [USER, NOBODY])
-def test_what_is_planted_or_secret_is_left_out(planted: str, speaker: str | None) -> None:
+def test_planted_and_secret_text_is_left_out(planted: str, speaker: str | None) -> None:
     text = told((speaker, planted), (speaker, "We use PostgreSQL 15."))
     assert text.removeprefix("User: ").removeprefix("The password for the server is:\n") == "We use PostgreSQL 15."
 
@@ -178,7 +178,7 @@ def test_planted_words_take_time_in_proportion_to_their_length() -> None:
 
 
 @pytest.mark.parametrize("speaker", [USER, ASSISTANT, NOBODY])
-def test_an_empty_summary_is_never_told_again(speaker: str | None) -> None:
+def test_an_empty_summary_is_not_summarised_again(speaker: str | None) -> None:
     empty = Line(EMPTY_SUMMARY, ASSISTANT, summary=True)
     old = Line(f"User: I moved to Porto in May. Note: {EMPTY_SUMMARY}", ASSISTANT, summary=True)
     assert summarise([empty], 100) == ""
@@ -203,7 +203,7 @@ HEAD = "-----BEGIN RSA PRIVATE KEY-----"
         ("The password is hunter2xY9!", 100, ""),
         ("word " * 200, 100, ""),
         (f"{'word ' * 200}. It rains.", 100, "It rains."),
-        (f"{HEAD}\nMIIEow" + "Ab1" * 20 + "\n" + "Cd2" * 8 + "==\nIt rains.", 100, f"{HEAD}\nIt rains."),
+        (f"{HEAD}\nMIIEow" + "Ab1" * 20 + "\n" + "Cd2" * 8 + "==\nIt rains.", 100, "It rains."),
         ("他们决定租第二套公寓。预算是每月6000元。", 20, "他们决定租第二套公寓。"),
         ("", 100, ""),
         (" \n ", 100, ""),
@@ -366,7 +366,7 @@ def test_notes_that_are_made_up_have_no_speaker(modelled: Callable[..., Modelled
         '["a\\u0000", "b"]',
     ],
 )
-def test_what_is_no_list_of_entries_is_refused(modelled: Callable[..., Modelled], answer: str) -> None:
+def test_an_invalid_list_of_entries_is_refused(modelled: Callable[..., Modelled], answer: str) -> None:
     memory, _ = modelled(answer)
     with pytest.raises(ModelFailed, match="invalid_answer"):
         tried(memory, generate_direction="a chat")

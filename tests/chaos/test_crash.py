@@ -16,9 +16,11 @@ from memwell import Turn, Unavailable
 from memwell.clock import SECOND, SystemClock
 from memwell.core.space import Erasure
 from memwell.jobs.queue import LEASE
+from memwell.storage.sqlite.connect import checksum_vfs
 
 from ..engines import DATABASES, Memory, query, remains
 from ..processes import FLOW, Planned, Server, Writers, planned
+from ..waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -97,7 +99,7 @@ def require_integrity(home: Path) -> None:
     files = sorted(home.rglob("*.db"))
     assert len(files) == (2 if DATABASES.engine == "sqlite" else 0), "PostgreSQL sees to its own"
     for file in files:
-        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE, vfs=checksum_vfs())
         try:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert db.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -168,10 +170,8 @@ def _append_at_last(memory: Memory, turn: Planned) -> Turn:
 
 
 def _wait_until_all_went_on(ledger: Ledger, before: list[int]) -> None:
-    deadline = time.monotonic() + 60
-    while any(len(told) == count for told, count in zip(ledger.told, before, strict=True)):
-        assert time.monotonic() < deadline, "a writer did not go on"
-        time.sleep(0.01)
+    counts = list(zip(ledger.told, before, strict=True))
+    wait_until(lambda: all(len(told) > count for told, count in counts), "a writer did not go on")
 
 
 class Later(SystemClock):
@@ -226,9 +226,7 @@ def _kill_while_erasing(server: Server, session: str, jobs: list[str]) -> int:
     with server.memory() as memory:
         erasure: Erasure = memory.call("flows.delete_session", {"flow": FLOW, "session": session})
     jobs.append(erasure.job)
-    deadline = time.monotonic() + 20
-    while query(server.home, "SELECT 1 FROM entry WHERE seq = 1"):
-        assert time.monotonic() < deadline, "the erasure did not begin"
+    wait_until(lambda: not query(server.home, "SELECT 1 FROM entry WHERE seq = 1"), "the erasure did not begin")
     server.kill()
     return len(query(server.home, "SELECT 1 FROM entry"))
 

@@ -18,12 +18,12 @@ from memwell.sdk._sync_banks import Bank
 
 from ..banks.test_compaction import behind, engine_of
 from ..engines import Memory, located
+from ..waiting import wait_until
 from ..worker_processes import REACHED, StopPoint, WorkerProcess
 
 pytestmark = pytest.mark.long
 
 WRITERS, TURNS = 5, 8
-DONE_S = 60.0
 PAUSE_S = 2.0
 """At most, and never the same: workers look again every second, and one would always be there before the other."""
 KILLS = (
@@ -73,14 +73,13 @@ class Story:
 
 def wait_until_settled(story: Story) -> None:
     """Until nothing is beyond the threshold any more, and no job for the key is under way."""
-    until = time.monotonic() + DONE_S
-    while True:
-        jobs = [job for job in story.memory.jobs.list(kind="compact") if job.state in ("ready", "running")]
-        assert not [job for job in jobs if job.state == "dead"]
-        if len(jobs) <= 1:  # the one that looks every hour
-            return
-        assert time.monotonic() < until, "compaction did not come to an end"
-        time.sleep(0.02)
+
+    def settled() -> bool:
+        states = [job.state for job in story.memory.jobs.list(kind="compact")]
+        assert "dead" not in states
+        return sum(state in ("ready", "running") for state in states) <= 1  # the one that looks every hour
+
+    wait_until(settled, "compaction did not come to an end")
 
 
 def under_way(home: Path, point: StopPoint, how: int) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from ..engines import Memory, located
+from ..waiting import wait_until
 from ..worker_processes import REACHED, StopPoint, WorkerProcess
 
 pytestmark = pytest.mark.long
 
 FLOW = "support"
 WRITERS, TURNS, MORE = 5, 4, 3
-DONE_S = 60.0
 PAUSE_S = 2.0
 """At most, and never the same: workers look again every second, and one would always be there before the other."""
 NAMES = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Heath")
@@ -108,10 +108,7 @@ def settled(memory: Memory) -> bool:
 
 
 def wait_until_settled(memory: Memory) -> None:
-    until = time.monotonic() + DONE_S
-    while not settled(memory):
-        assert time.monotonic() < until, "consolidation did not come to an end"
-        time.sleep(0.02)
+    wait_until(lambda: settled(memory), "consolidation did not come to an end")
 
 
 def under_way(home: Path, point: StopPoint, how: int) -> None:

@@ -1,4 +1,4 @@
-"""`kill -9` of whoever writes, searches or embeds: search is then what it would be with an index made from scratch."""
+"""`kill -9` of processes that write, search or embed: search then answers as with an index built from scratch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from memwell.jobs.queue import LEASE
 from memwell.sdk.transport import LocalTransport
 
 from ..engines import DATABASES, Memory, located, query
-from ..processes import READY_S, Process
+from ..processes import Process
+from ..waiting import wait_until
 
 pytestmark = pytest.mark.long
 
@@ -60,11 +61,9 @@ class Child(Process):
 
     def wait_for_lines(self, count: int) -> None:
         """Wait until it has printed so many lines more."""
-        wanted, deadline = self.out.read_bytes().count(b"\n") + count, time.monotonic() + READY_S
-        while self.out.read_bytes().count(b"\n") < wanted:
-            assert self.alive, f"it ended: {self.err.read_text()}"
-            assert time.monotonic() < deadline, f"it said nothing: {self.err.read_text()}"
-            time.sleep(0.002)
+        wanted = self.out.read_bytes().count(b"\n") + count
+        wait_until(lambda: self.out.read_bytes().count(b"\n") >= wanted or not self.alive, "it said nothing")
+        assert self.alive, f"it ended: {self.err.read_text()}"
 
 
 Possible = dict[str, set[str | None]]

@@ -41,6 +41,7 @@ from .. import processes
 from ..engines import Memory, listeners, located, query, remains
 from ..postgres_server import _free_port
 from ..processes import READY_S, planned
+from ..waiting import wait_until
 from .test_crash import WRITERS, Later, Ledger, append, look_into, read_back
 
 P = ParamSpec("P")
@@ -96,13 +97,6 @@ class Server(processes.Server):
 
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.key}"}
-
-
-def wait_until(true: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:
@@ -615,7 +609,7 @@ def watched(home: Path, *memories: Memory) -> list[Queue[Happened]]:
         Thread(target=pump, args=pair, daemon=True).start()
     (home / "live").mkdir(parents=True, exist_ok=True)  # where a directory's listeners are
     wait_until(lambda: listeners(home) == len(memories), "somebody does not listen")
-    time.sleep(1.0)
+    time.sleep(1.0)  # a process looks once a second for listeners
     return queues
 
 

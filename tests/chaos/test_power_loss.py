@@ -99,7 +99,7 @@ def many_writers(scene: Scene) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("work", "rounds"), [(one_writer, 300), (many_writers, 120)])
-def test_what_was_acknowledged_survives_power_loss(tmp_path: Path, work: Callable[[Scene], None], rounds: int) -> None:
+def test_acknowledged_writes_survive_power_loss(tmp_path: Path, work: Callable[[Scene], None], rounds: int) -> None:
     ops = record(tmp_path / "home", work, "full")
     for seed in range(rounds):
         chance = Random(seed)

@@ -1,11 +1,12 @@
 """Disks that misbehave: one that can be full, one that remembers what a power loss would have left of it, and a fast one.
 
-They are SQLite VFSes on top of the usual one. A store is put on them by its `vfs` argument; nothing is patched.
+They are SQLite VFSes on top of the one with checksums. A store is put on them by its `vfs` argument; nothing is patched.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from memwell.storage.sqlite.connect import checksum_vfs
+
 SECTOR = 512
 
 
@@ -23,7 +26,7 @@ class _File(apsw.VFSFile):
     """A file of the usual VFS."""
 
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-        super().__init__("", name, flags)
+        super().__init__(checksum_vfs(), name, flags)
         self.name = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
 
     def xLock(self, level: int) -> None:  # noqa: N802 -- SQLite's name
@@ -38,12 +41,16 @@ class _File(apsw.VFSFile):
 
 
 class FullDisk(apsw.VFS):
-    """A disk that has no room left for the files whose names contain `full`."""
+    """A disk that has no room for the files whose names match `full`, but for some writes, and does not sync `broken` ones.
+    Both are regular expressions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.full: str | None = None
-        super().__init__(name, "")
+        self.broken: str | None = None
+        self.room = 0
+        self.refused = 0
+        super().__init__(name, checksum_vfs())
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         return _FileOnFullDisk(self, name, flags)
@@ -55,9 +62,17 @@ class _FileOnFullDisk(_File):
         self._disk = disk
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802
-        if self._disk.full is not None and self._disk.full in self.name:
-            raise apsw.FullError("no room left")
+        if self._disk.full is not None and re.search(self._disk.full, self.name):
+            self._disk.room -= 1
+            if self._disk.room < 0:
+                self._disk.refused += 1
+                raise apsw.FullError("no room left")
         super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        if self._disk.broken is not None and re.search(self._disk.broken, self.name):
+            raise apsw.IOError("not synced")
+        super().xSync(flags)
 
 
 # -- a disk without syncs --------------------------------------------------------------------------------------------
@@ -68,7 +83,7 @@ class UnsyncedDisk(apsw.VFS):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(name, "")
+        super().__init__(name, checksum_vfs())
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         return _UnsyncedFile(name, flags)
@@ -97,7 +112,7 @@ class RecordingDisk(apsw.VFS):
     def __init__(self, name: str) -> None:
         self.ops: list[Op] = []
         self._lock = Lock()
-        super().__init__(name, "")
+        super().__init__(name, checksum_vfs())
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         return _RecordedFile(self, name, flags)

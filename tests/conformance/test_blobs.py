@@ -26,7 +26,7 @@ def blobs(store: Store) -> Blobs:
     return store.blobs(TENANT)
 
 
-def test_what_is_put_is_there_once_and_whole(store: Store, blobs: Blobs, clock: FrozenClock) -> None:
+def test_a_stored_blob_is_there_once_and_whole(store: Store, blobs: Blobs, clock: FrozenClock) -> None:
     digest = blobs.put(CONTENT)
     assert digest == digest_of(CONTENT)
     assert blobs.get(digest) == CONTENT
@@ -59,7 +59,7 @@ def test_blobs_are_one_tenants_own_and_go_with_it(store: Store, blobs: Blobs) ->
     assert blobs.get(digest) == CONTENT
 
 
-def test_a_transaction_sees_what_is_there_and_deletes_what_nobody_names(store: Store, blobs: Blobs) -> None:
+def test_a_transaction_sees_and_deletes_blobs(store: Store, blobs: Blobs) -> None:
     digest = blobs.put(CONTENT)
 
     def check(tx: Tx) -> bool:
@@ -123,7 +123,7 @@ def test_files_are_for_their_owner_only_and_lie_where_they_should(folder: Sqlite
     assert {above.stat().st_mode & 0o777 for above in list(path.parents)[:3]} == {0o700}
 
 
-def test_what_a_killed_upload_left_is_removed(folder: SqliteStore, clock: FrozenClock) -> None:
+def test_remains_of_a_killed_upload_are_removed(folder: SqliteStore, clock: FrozenClock) -> None:
     blobs = folder.blobs(TENANT)
     path = blobs.path(blobs.put(CONTENT))
     assert path is not None

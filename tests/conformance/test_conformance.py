@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Barrier, Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from memwell.clock import DAY, HOUR, SECOND
@@ -207,7 +208,7 @@ def test_a_tenant_is_made_once_and_dropped_once(store: Store) -> None:
     assert [store.drop("other"), store.drop("other")] == [True, False]
 
 
-def test_of_many_who_make_a_tenant_at_once_one_does(store: Store, open_store: OpenStore) -> None:
+def test_of_many_concurrent_creations_of_a_tenant_one_succeeds(store: Store, open_store: OpenStore) -> None:
     stores = [store, open_store()] * 4
     assert sorted(at_once(lambda each: each.create("other"), stores, threads=8)) == [False] * 7 + [True]
     store.write("other", note)
@@ -298,7 +299,7 @@ def test_dropping_a_tenant_under_its_writers_tells_each_that_it_is_gone(store: S
 # -- lifetimes -------------------------------------------------------------------------------------------------------
 
 
-def test_what_has_expired_is_not_read(store: Store, clock: FrozenClock) -> None:
+def test_expired_entries_are_not_read(store: Store, clock: FrozenClock) -> None:
     say(store, clock, "yesterday's", place=KEPT_A_DAY)
     clock.at += DAY - 1
     say(store, clock, "today's", place=KEPT_A_DAY)
@@ -507,7 +508,7 @@ def test_an_old_fence_can_do_nothing(store: Store, clock: FrozenClock) -> None:
     assert (_beat(store, clock, new), _finish(store, clock, new)) == (1, 1)
 
 
-def test_a_finished_job_is_nobodys(store: Store, clock: FrozenClock) -> None:
+def test_a_finished_job_cannot_be_claimed(store: Store, clock: FrozenClock) -> None:
     job = _claimed(store, clock)
     assert _finish(store, clock, job) == 1
     clock.at += 2 * LEASE
@@ -554,7 +555,7 @@ def test_a_wake_leaves_a_hint_of_the_earliest_moment(store: Store) -> None:
     assert store.control.rows("due_hints", now=50, limit=9) == [(TENANT, 50)]
 
 
-def test_a_failed_work_wakes_nobody(store: Store) -> None:
+def test_a_failed_write_wakes_no_worker(store: Store) -> None:
     def fail(tx: Tx) -> None:
         tx.wake(5)
         raise Failed
@@ -629,10 +630,11 @@ def test_an_erasure_job_leaves_nothing_and_says_so(store: Store, clock: FrozenCl
     assert Worker(store, clock, HANDLERS).run_due(TENANT) == 1
     job = _find(store, job_id)
     assert job is not None
-    assert (job.state, job.result) == (
-        "done",
-        '{"layers":{"answers":0,"jobs":0,"sessions":1,"entries":1},"residual":0}',
-    )
+    assert (job.state, job.result is None) == ("done", False)
+    receipt = msgspec.json.decode(job.result or "")
+    assert receipt["layers"] == {"answers": 0, "jobs": 0, "sessions": 1, "entries": 1}
+    assert receipt["residual"] == 0
+    assert receipt.get("remains", []) == [one._asdict() for one in store.find_remains(TENANT)]
     assert store.residue(TENANT, [text.encode(), b"alice-session"]) == []
     assert contents(store, clock, path="other") == ["something harmless that may stay"]
 

@@ -1,4 +1,4 @@
-"""Group commit: many writers share one sync, and nobody is told that something is durable when it is not."""
+"""Group commit: many writers share one sync, and nothing is acknowledged before it is durable."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_thirty_two_writers_share_commits(table: Table) -> None:
     assert table.commits < 640 / 2
 
 
-def test_those_who_queued_up_share_one_commit(table: Table) -> None:
+def test_queued_writers_share_one_commit(table: Table) -> None:
     works = [adding(table, n) for n in range(8)]
     assert table.add_together(*works) == list(range(8)) == table.numbers()
     assert table.commits == 1
@@ -112,7 +112,7 @@ def test_a_batch_is_bounded(table: Table) -> None:
     assert table.commits == 2
 
 
-def test_a_lone_writer_needs_nobody(table: Table) -> None:
+def test_a_single_writer_uses_no_other_thread(table: Table) -> None:
     assert [table.add(n) for n in range(5)] == list(range(5)) == table.numbers()
     assert table.commits == 5
 
@@ -137,7 +137,7 @@ def test_a_failing_statement_costs_only_its_author(table: Table) -> None:
     assert [outcomes[0], outcomes[2]] == table.numbers() == [0, 2]
 
 
-def test_each_failure_is_told_to_its_own_author(table: Table) -> None:
+def test_each_writer_gets_its_own_error(table: Table) -> None:
     def fail_as(n: int) -> Callable[[], None]:
         return lambda: fail(n)
 
@@ -147,7 +147,7 @@ def test_each_failure_is_told_to_its_own_author(table: Table) -> None:
     assert table.add(9) == 9
 
 
-def test_a_transaction_that_sqlite_gave_up_is_acknowledged_to_nobody(table: Table) -> None:
+def test_a_transaction_that_sqlite_rolled_back_is_not_acknowledged(table: Table) -> None:
     """As on a full disk: SQLite rolls back, under everybody's feet."""
 
     def give_up() -> None:
@@ -158,6 +158,43 @@ def test_a_transaction_that_sqlite_gave_up_is_acknowledged_to_nobody(table: Tabl
     assert all(isinstance(each, Exception) for each in outcomes)
     assert table.numbers() == []
     assert table.add(4) == 4
+
+
+class FaultySession(SqliteSession):
+    """Counts transactions, and cannot roll back the next ones."""
+
+    begun = 0
+    failures = 0
+
+    def begin(self) -> None:
+        self.begun += 1
+        super().begin()
+
+    def roll_back(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Failed
+        super().roll_back()
+
+
+def test_no_follower_leads_beside_another_after_a_roll_back_that_failed(table: Table) -> None:
+    session = FaultySession(table.db)
+    session.failures = 2
+    table.group = GroupCommit(session)
+    outcomes = table.add_together(adding(table, 0), adding(table, 1, fail), adding(table, 2))
+    assert all(isinstance(each, Exception) for each in outcomes)
+    assert session.begun == 1
+    assert type(caught(adding(table, 8))) is apsw.SQLError  # finds the transaction open, and rolls it back
+    assert table.add(9) == 9
+    assert table.numbers() == [9]
+
+
+def test_no_follower_leads_beside_another_after_the_connection_is_closed(table: Table) -> None:
+    session = FaultySession(table.db)
+    table.group = GroupCommit(session)
+    outcomes = table.add_together(lambda: table.group.alone(table.db.close), *[adding(table, n) for n in range(3)])
+    assert [type(each) for each in outcomes[1:]] == [apsw.ConnectionClosedError] * 3
+    assert session.begun == 1
 
 
 # -- solitary work ---------------------------------------------------------------------------------------------------
@@ -243,7 +280,7 @@ def test_an_interrupt_right_after_the_commit_does_not_make_a_failure_a_success(t
     assert type(outcomes[2]) is Failed
 
 
-def test_an_interrupt_as_the_wait_ends_leaves_nobody_hanging() -> None:
+def test_an_interrupt_at_the_end_of_a_wait_leaves_no_writer_hanging() -> None:
     """Ctrl-C in the main thread, at the moment in which its leader has finished."""
     run_python(INTERRUPTED_AS_THE_WAIT_ENDS)
 

@@ -187,11 +187,12 @@ def test_a_file_from_before_the_baseline_is_refused(tmp_path: Path, clock: Froze
 @pytest.mark.parametrize("file", ["control.db", f"tenants/{TENANT}.db"])
 def test_a_file_of_another_program_is_refused(tmp_path: Path, clock: FrozenClock, file: str) -> None:
     home = _home(tmp_path, clock)
-    _set(home / file, application_id=APPLICATION_ID + 1)
-    before = (home / file).read_bytes()
-    with pytest.raises(StorageError, match="not a Memwell file"):
-        _look(home, clock)
-    assert (home / file).read_bytes() == before
+    for version in (2, newest("sqlite"), newest("sqlite") + 1):
+        _set(home / file, application_id=APPLICATION_ID + 1, user_version=version)
+        before = (home / file).read_bytes()
+        with pytest.raises(StorageError, match="not a Memwell file"):
+            _look(home, clock)
+        assert (home / file).read_bytes() == before
 
 
 def test_another_programs_file_without_a_version_is_refused_too(tmp_path: Path, clock: FrozenClock) -> None:
@@ -242,7 +243,7 @@ def _made(path: Path, folder: str) -> Path:
 
 def _reopen(path: Path, folder: str) -> None:
     if path.exists():
-        SqliteFile(path, folder, durability="full", vfs=None).close()
+        SqliteFile(path, folder, durability="full", vfs=None, may_be_empty=True).close()
     else:
         upgrade(path, folder, "full", None)
 
@@ -274,12 +275,12 @@ def _home(tmp_path: Path, clock: FrozenClock) -> Path:
     store.create(TENANT)
     store.close()
     for path in ("control.db", f"tenants/{TENANT}.db"):
-        apsw.Connection(str(tmp_path / "home" / path)).pragma("wal_checkpoint(truncate)")
+        apsw.Connection(str(tmp_path / "home" / path), vfs=connect.checksum_vfs()).pragma("wal_checkpoint(truncate)")
     return tmp_path / "home"
 
 
 def _set(path: Path, **pragmas: int) -> None:
-    db = apsw.Connection(str(path))
+    db = apsw.Connection(str(path), vfs=connect.checksum_vfs())
     for name, value in pragmas.items():
         db.pragma(name, value)
     db.close()

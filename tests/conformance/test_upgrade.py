@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from memwell.backup import back_up, restore
 from memwell.backup.manifest import _shape
 from memwell.clock import to_micros
 from memwell.core.access import Authenticator
+from memwell.errors import Unavailable
 from memwell.storage import queries
-from memwell.storage.sqlite import SqliteStore
+from memwell.storage.sqlite import SqliteStore, connect
+from memwell.storage.sqlite.connect import CHECKSUM_BYTES, has_checksums, list_damage, open_reader
 from memwell.storage.sqlite.file import upgrade
 
 from ..engines import Memory
@@ -51,16 +54,49 @@ def open_memory(home: Path) -> Memory:
 def test_it_gets_the_schema_of_a_new_directory(home: Path, tmp_path: Path) -> None:
     """The baseline must not change: another schema takes another migration."""
     for folder, name in (("sqlite", "tenants/default.db"), ("control", "control.db")):
-        found, fresh = apsw.Connection(str(home / name)), apsw.Connection(str(tmp_path / f"{folder}.db"))
-        assert found.pragma("user_version") == queries.migrations(folder)[0][0]
+        with closing(apsw.Connection(str(home / name))) as found:
+            assert found.pragma("user_version") == queries.migrations(folder)[0][0]
         for path in (home / name, tmp_path / f"{folder}.db"):
             upgrade(path, folder, "full", None)
+        found, fresh = apsw.Connection(str(home / name)), apsw.Connection(str(tmp_path / f"{folder}.db"))
         assert _shape(found) == _shape(fresh)
         if folder == "sqlite":
             stat = "SELECT tbl, idx, stat FROM sqlite_stat1 ORDER BY 1, 2"
             assert found.execute(stat).fetchall() == fresh.execute(stat).fetchall()
         found.close()
         fresh.close()
+
+
+def test_its_pages_get_checksums(home: Path) -> None:
+    with open_memory(home) as memory:
+        assert memory.user("alice").history()
+    for path in (home / "control.db", home / "tenants" / "default.db"):
+        with closing(open_reader(path, None)) as db:
+            assert has_checksums(db)
+        assert path.read_bytes()[20] == CHECKSUM_BYTES
+
+
+def test_a_file_that_is_larger_than_the_cache_gets_checksums_too(home: Path) -> None:
+    path = home / "tenants" / "default.db"
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("CREATE TABLE more (x)")
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO more VALUES (RANDOMBLOB(?))", [(3000,)] * 3000)
+        db.execute("COMMIT")
+    upgrade(path, "sqlite", "full", None)
+    with closing(open_reader(path, None)) as db:
+        assert list_damage(db, 9) == []
+
+
+def test_a_process_of_an_earlier_version_is_not_overtaken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write pages without checksums."""
+    monkeypatch.setattr(connect, "BUSY_MS", 50)
+    path = home / "tenants" / "default.db"
+    with closing(apsw.Connection(str(path))) as older:
+        older.execute("SELECT COUNT(*) FROM entry").fetchall()
+        with pytest.raises(Unavailable, match="stop the processes of the earlier version"):
+            upgrade(path, "sqlite", "full", None)
+    upgrade(path, "sqlite", "full", None)
 
 
 def test_everything_is_read_back(home: Path) -> None:

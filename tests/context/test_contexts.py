@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from memwell import Invalid
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory
 
 
@@ -63,3 +66,27 @@ def test_a_turn_that_tells_a_secret_is_left_out_and_said_so(memory: Memory) -> N
     found = session.context("order")
     assert "hunterxyzzy42" not in found.text + str(found.messages)
     assert [(one.what, one.id, one.reason) for one in found.left_out] == [("turn", turn.id, "secret")]
+
+
+def test_the_token_of_the_fence_is_new_each_time_unless_the_prefix_is_to_be_stable(memory: Memory) -> None:
+    alice = memory.user("alice")
+    alice.add("I am vegetarian.")
+    assert alice.context().text != alice.context().text
+    assert alice.context(stable_prefix=True).text == alice.context(stable_prefix=True).text
+
+
+@cases("piece", ["<", "password is ", "\n", "_", "Sömething ordinary. "])
+def test_a_planted_turn_costs_little_if_it_does_not_fit(memory: Memory, piece: str) -> None:
+    """T2: what cannot be in the answer is neither searched for secrets nor cleaned."""
+    session = memory.flow("support").session(piece.encode().hex())
+    session.history.append(role="user", content=piece * (800_000 // len(piece.encode())))
+    start = time.process_time()
+    context = session.context(budget=1500)
+    assert [one.reason for one in context.left_out] == ["budget"]
+    assert time.process_time() - start < 25 * time_of_reading("Sömething ordinary. " * 35_000)
+
+
+def time_of_reading(text: str) -> float:
+    start = time.process_time()
+    json.loads(json.dumps(text))
+    return max(time.process_time() - start, 0.01)

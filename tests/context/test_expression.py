@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -40,6 +39,7 @@ from memwell.errors import Invalid, TooLarge, Unavailable, Unsupported
 
 from ..cases import cases
 from ..properties import examples
+from ..waiting import wait_until
 from .evil import evil
 
 HANGS_S = 10.0
@@ -241,7 +241,7 @@ def test_any_value_comes_back_as_it_was(value: Any) -> None:
         ("='" + "x" * MAX_SOURCE, "It is longer than 16 KiB.", None),
     ],
 )
-def test_a_problem_is_told_with_its_place(source: str, message: str, column: int | None) -> None:
+def test_a_problem_is_reported_with_its_place(source: str, message: str, column: int | None) -> None:
     """B3.20: before anything runs."""
     assert find_problems([source]) == [Problem(message, column)]
     with pytest.raises(Invalid, match="The expression `"):
@@ -357,12 +357,11 @@ def test_a_process_that_was_stopped_is_replaced_and_all_are_gone_in_the_end() ->
     assert evaluate(["=1"], {}) == [1]
 
 
-def test_who_waits_for_a_process_that_is_closed_is_told() -> None:
+def test_a_caller_that_waits_for_a_closed_process_gets_an_error() -> None:
     pool = Pool()
     with ThreadPoolExecutor(1) as threads:
         asking = threads.submit(pool.ask, _endless(HANGS_S), HANGS_S)
-        while not pool.pids:
-            time.sleep(0.01)
+        wait_until(lambda: pool.pids)
         pool.close()
         with pytest.raises(Unavailable, match="try again"):
             asking.result()
@@ -375,8 +374,7 @@ def test_a_lane_that_is_full_waits_for_itself() -> None:
     try:
         held = Thread(target=_stopped, args=(pool, "a", 0.5))
         held.start()
-        while not pool.pids:
-            time.sleep(0.001)
+        wait_until(lambda: pool.pids)
         with pytest.raises(Unavailable, match="Too many"):
             pool.ask(_endless(0.5), 0.5, "a")
         for lane in ("b", None):
@@ -431,10 +429,7 @@ print(*expression._pool.pids, flush=True)
     assert (done.returncode, done.stderr) == (0, "")
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
-    until = time.monotonic() + HANGS_S
-    while any(map(_lives, pids)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: not any(map(_lives, pids)))
 
 
 SIGNS = "$ $$ . [ ] { } ( ) , ; : := ? ?: ~> | ^ * ** % - .. & = < ' @$v #$i"

@@ -1,4 +1,4 @@
-"""What was known at a moment, asked for again later: the same hits with the same scores, and the same prompt to the byte."""
+"""Searches and contexts as of a past moment: later changes alter neither hits nor scores nor a byte of the prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def happen(flow: Flow, chance: random.Random, step: int) -> None:
 
 def seen(flow: Flow, moment: datetime) -> list[object]:
     hits = [[(hit.id, hit.content, hit.score) for hit in flow.search(query, 8, as_of=moment)] for query in QUERIES]
-    return [hits, *(flow.context(query, budget=400, as_of=moment).text for query in QUERIES)]
+    return [hits, *(flow.context(query, budget=400, as_of=moment, stable_prefix=True).text for query in QUERIES)]
 
 
 @pytest.mark.parametrize("seed", range(3))

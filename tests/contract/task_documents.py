@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from memwell import function
-from memwell.core.functions import unregister
 from memwell.workflows.run_operations import Run
 
 from ..engines import Memory
@@ -113,7 +111,7 @@ def tasks(flow: list[Any] | None = None, outputs: Any = None, **defs: Any) -> di
 
 
 @pytest.fixture
-def registered() -> Iterator[list[Any]]:
+def registered() -> list[Any]:
     """A function that notes what it was called with."""
     calls: list[Any] = []
 
@@ -123,5 +121,4 @@ def registered() -> Iterator[list[Any]]:
         calls.append((order, times))
         return {"order": order, "state": "shipped" * times}
 
-    yield calls
-    unregister("lookup_order")
+    return calls

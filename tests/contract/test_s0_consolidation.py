@@ -1,8 +1,7 @@
-"""S0: from the history of an ended session to what the flow knows."""
+"""S0: consolidation of an ended session into facts of the flow."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from memwell.sdk._sync import Flow
 from memwell.testing import FrozenClock
 
 from ..engines import Memory
+from ..waiting import wait_until
 from .conftest import Cli, engine_of
 
 pytestmark = pytest.mark.every_engine
@@ -194,9 +194,7 @@ def test_the_front_door_knows_within_a_second_without_an_end(tmp_path: Path) -> 
         me = memory.user("alice")
         me.add("I'm vegetarian and moved to Porto.")
         assert "Porto" in me.search("Porto")[0].content
-        until = time.monotonic() + 10
-        while not me.memories() and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(me.memories)
         hits = me.search("Where does she live? Porto")
         assert {hit.kind for hit in hits} == {"fact"}
         assert memory.user("bob").memories() == []

@@ -112,7 +112,7 @@ def _collect(lines: Queue[str], count: int) -> list[Event]:
     return found
 
 
-def test_a_key_held_to_one_flow_sees_only_its_events(tmp_path: Path) -> None:
+def test_a_flow_key_sees_only_events_of_its_flow(tmp_path: Path) -> None:
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         key = memory.keys.create("tied", "reader", flow="support").secret
         with server.memory(key) as tied:
@@ -202,7 +202,7 @@ def test_a_plan_that_only_confirms_is_seen_in_its_session(tmp_path: Path) -> Non
             assert (event.name, event.session, event.entries) == ("support", "s2", 0)
 
 
-def test_what_a_worker_distils_is_seen(tmp_path: Path) -> None:
+def test_facts_that_a_worker_makes_are_found(tmp_path: Path) -> None:
     """S0.10: the event is written in the transaction of the plan."""
     with Memory(tmp_path, worker=False) as memory:
         queue = watched(memory)

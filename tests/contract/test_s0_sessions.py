@@ -1,4 +1,4 @@
-"""S0: sessions, their history, what is written directly, and ending them."""
+"""S0: sessions, their history, direct writes, and their end."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_writing_returns_an_id_and_is_there_at_once(memory: Memory) -> None:
     session_id = flow.session("s").write("Prefers e-mail", 0.9)
     (shown,) = flow.session("s").show().memories
     assert (shown.id, shown.content, shown.importance, shown.session) == (session_id, "Prefers e-mail", 0.9, "s")
-    assert [found.id for found in flow.memories()] == [memory_id]
+    assert [(found.id, found.session) for found in flow.memories()] == [(memory_id, None), (session_id, "s")]
     assert inspect.signature(_sync.Session.write).parameters["importance"].default == 0.5
     assert inspect.signature(_async.AsyncFlow.write).parameters["importance"].default == 0.5
 

@@ -1,4 +1,4 @@
-"""S1: steps in a tree, what they substitute, what they hand on, and the patterns they are made for."""
+"""S1: the step tree, substitutions, outputs of steps, and the documented patterns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid
+from memwell import Invalid, function
 from memwell.sdk._sync_banks import Bank
 from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
@@ -326,7 +326,7 @@ def test_each_message_is_sent_as_one(served: Callable[..., ScriptedServer], tmp_
     """S1.31, S1.58, B1.18: the array of a conversation bank goes to the model message by message."""
     server = served(["fine"])
     with Memory(tmp_path / "home", worker=False) as memory:
-        bank = memory.banks.create("chats")
+        bank = memory.banks.create("chats", max_turns=200)
         bank.add("first", key="u1", speaker="user")
         bank.add("second", key="u1", speaker="assistant")
         prompt = {"step_type": "prompt_call", flag: True, "system_template": "Be kind."}
@@ -405,7 +405,7 @@ def test_progressive_summarisation(served: Callable[..., ScriptedServer], tmp_pa
     """S1.62, C39: the summary takes the place of what it summarises."""
     server = served(["They talked about ten things."])
     with Memory(tmp_path / "home", worker=False) as memory:
-        bank = memory.banks.create("chats")
+        bank = memory.banks.create("chats", max_turns=200)
         for number in range(10):
             bank.add(f"thing {number}", key="u1", speaker="user")
         pattern(memory, "progressive_summary", "")
@@ -431,7 +431,7 @@ def test_the_personal_chatbot(served: Callable[..., ScriptedServer], tmp_path: P
     """S1.64: preferences and history together, and three things side by side; what is kept is what the user prefers."""
     server = served(lambda asked: "Prefers trains." if "Extract" in asked.prompt else "Aisle, as always.")
     with Memory(tmp_path / "home", worker=False) as memory:
-        bank = memory.banks.create("preferences", type="general")
+        bank = memory.banks.create("preferences", type="general", retention_days=None)
         bank.add("prefers aisle seats", key="u1")
         done = pattern(memory, "combined", "Which seat should I book? I prefer trains.")
         assert done.output == "Aisle, as always."
@@ -484,7 +484,7 @@ def test_ways_to_load(served: Callable[..., ScriptedServer], tmp_path: Path) -> 
     with Memory(tmp_path / "home", worker=False) as memory:
         notes = memory.banks.create("notes", type="general")
         projects = memory.banks.create("projects", type="general")
-        memory.banks.create("preferences", type="general").add("likes tea", key="u1")
+        memory.banks.create("preferences", type="general", retention_days=None).add("likes tea", key="u1")
         for number in range(15):
             notes.add(f"note {number}.", key="u1")
             projects.add(f"line {number}", key="project-7")
@@ -500,7 +500,7 @@ def test_ways_to_load(served: Callable[..., ScriptedServer], tmp_path: Path) -> 
 @pytest.mark.every_engine
 def test_context_enrichment(memory: Memory) -> None:
     """S1.68: memory before a retrieval."""
-    memory.banks.create("preferences", type="general").add("vegetarian", key="u1")
+    memory.banks.create("preferences", type="general", retention_days=None).add("vegetarian", key="u1")
     knowledge = memory.banks.create("knowledge", type="general")
     knowledge.add("Vegetarian restaurants: the green fig.", key="guide")
     assert "green fig" in (pattern(memory, "context_enrichment", "where to eat").output or "")
@@ -509,6 +509,7 @@ def test_context_enrichment(memory: Memory) -> None:
 @pytest.mark.every_engine
 def test_every_example_is_valid(memory: Memory) -> None:
     memory.definitions.create("Customer Profile", schema={"type": "object"})  # named by one of them
+    function("lookup_order")(lambda order: order)
     found = sorted(EXAMPLES.glob("*.yaml"))
     assert len(found) >= 15
     for path in found:

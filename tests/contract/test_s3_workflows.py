@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, function
-from memwell.core.functions import unregister
 
 from ..engines import Memory
 from .task_documents import ANSWER, GREET, NAME, SAVE, define, done, registered, run, tasks, values
@@ -91,13 +90,13 @@ def test_a_task_writes_memory(memory: Memory, scope: str) -> None:
     assert values(memory, "customer_profile", owner="u2", **where[scope]) == {}
 
 
-def test_what_is_not_declared_cannot_be_written(memory: Memory) -> None:
+def test_undeclared_stores_cannot_be_written(memory: Memory) -> None:
     """S3.40, S3.41: names first, then whether they are known, then whether the value fits."""
     define(memory, "Session Notes", scope="thread")
     define(memory)
 
     def error(**memories: Any) -> str:
-        found = run(memory, tasks(save=("update_memory", {"memory": memories})), thread="t1")
+        found = run(memory, tasks(save=("update_memory", {"memory": "=$input"})), memories, thread="t1")
         assert found.status == "failed"
         return found.error or ""
 
@@ -261,7 +260,7 @@ def test_blocks_in_sequence_side_by_side_and_under_a_condition(memory: Memory) -
     outputs = {name: f"=$output.{name}.text" for name in "abcdef"}
     document = tasks(flow, outputs, **say)
     assert json.loads(done(memory, document)) == {"a": "a0", "b": "b1", "c": "c1", "e": "e3"}
-    flow[2]["conditional"]["when"][1]["condition"] = "=$nothing"  # type: ignore[index]
+    flow[2]["conditional"]["when"][1]["condition"] = "=$input.nothing"  # type: ignore[index]
     assert json.loads(done(memory, tasks(flow, outputs, **say)))["f"] == "f3"
 
 
@@ -269,7 +268,7 @@ def test_the_first_of_several_is_enough(memory: Memory, registered: list[Any]) -
     """B3.19: `wait_any`: a branch that fails does not count as long as another does not."""
     flow = [{"parallel": {"strategy": "wait_any", "steps": [{"do": "bad"}, {"do": "good"}]}}, {"do": "say"}]
     defs = {
-        "bad": ("lookup_order", {"nothing": 1}),
+        "bad": ("lookup_order", {"order": "=$error('broken')"}),
         "good": ("lookup_order", {"order": "7"}),
         "say": ("send_text_message", {"text": "=$output.good.state"}),
     }
@@ -300,11 +299,10 @@ def test_tasks_are_tried_again_and_have_a_time(memory: Memory) -> None:
     document = tasks(call={"kind": "task", "action": "flaky", "settings": {"retries": {"max_attempts": 3}}})
     document["defaults"] = {"settings": {"retries": {"enabled": True, "backoff_ms": 1}}}
     found = run(memory, document)
-    unregister("flaky")
     assert (found.output, found.steps[0].attempts) == ("there", 3)
 
 
-def test_the_input_is_held_to_its_schema(memory: Memory) -> None:
+def test_the_input_is_validated_against_its_schema(memory: Memory) -> None:
     """B3.18: refused before anything runs."""
     document = tasks(say=("send_text_message", {"text": "=$string($input.n)"}))
     document["inputs"] = {"schema": {"n": {"type": "integer"}}}

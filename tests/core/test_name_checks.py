@@ -1,4 +1,4 @@
-"""Whatever a request's schema asks of a name is asked of it, whoever sees to it."""
+"""Every name in a request is checked by the rules in its schema."""
 
 from __future__ import annotations
 

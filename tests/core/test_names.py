@@ -1,4 +1,4 @@
-"""Names: the slugs that they suggest, and what things are called when there are too many of them."""
+"""Names: derived slugs, and the names of documents in errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_a_slug_leaves_accents_away(name: str, slug: str) -> None:
     assert derive_slug(name) == slug
 
 
-def test_too_many_are_called_what_people_call_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_about_too_many_documents_uses_their_common_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documents, "MAX_DOCUMENTS", 1)
     with Memory(tmp_path, worker=False) as memory:
         memory.definitions.create("First")

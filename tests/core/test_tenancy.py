@@ -22,9 +22,10 @@ from memwell.testing import FrozenClock
 
 from ..cases import cases
 from ..conformance.scene import outcome
-from ..engines import DATABASES, located, remains, two_tenants
+from ..engines import DATABASES, Memory, located, remains, two_tenants
 from ..examples import filled, plain
 from ..live import live
+from ..waiting import wait_until
 
 T = TypeVar("T")
 
@@ -238,6 +239,36 @@ def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) 
                 assert theirs.status_code == 404
 
 
+@pytest.mark.every_engine
+def test_a_scoped_key_sees_its_own_jobs_only(tmp_path: Path) -> None:
+    """T5: those about its user or flow, and those that an answer has named to it. The others answer like unknown ones."""
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        jobs: dict[str, list[str]] = {}
+        for name in ("alice", "bob"):
+            key = memory.keys.create(name, "agent", flow=name)
+            session = memory.flow(name).session("s")
+            session.history.append(role="user", content="I live in Porto.")
+            ended = session.end().job
+            with server.memory(key.secret) as mine:
+                fact = mine.flow(name).write("to be deleted")
+                jobs[key.secret] = [str(ended), mine.call("flows.delete_memory", {"flow": name, "id": fact}).job]
+        jobs[memory.keys.create("carol", "agent", user="alice").secret] = []
+        foreign = [one for some in jobs.values() for one in some]
+        foreign += [job.id for job in memory.jobs.list() if job.id not in foreign]
+        for secret, own in jobs.items():
+            with server.client(secret) as client:
+                unknown = [client.get(f"/v1/jobs/{'0' * 26}{rest}") for rest in ("", "/wait?timeout_s=0")]
+                for job in foreign:
+                    found = [client.get(f"/v1/jobs/{job}{rest}") for rest in ("", "/wait?timeout_s=0")]
+                    if job in own:
+                        assert [one.json()["id"] for one in found] == [job, job]
+                    else:
+                        assert [one.content for one in found] == [one.content for one in unknown], job
+        with server.memory(memory.keys.create("dave", "admin", user="dave").secret) as dave:
+            dave.user("dave").add("I live in Faro.")
+            assert dave.user("dave").forget().residual == 0
+
+
 @cases("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, untouched: Engine) -> None:
     """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
@@ -256,7 +287,7 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
     assert dump(engine, "alpha") == before
 
 
-def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> None:
+def test_no_operation_of_a_scoped_key_shows_data_of_others(engine: Engine) -> None:
     """The few operations that any tied key may ask: a session of another flow, the tenant's backlog."""
     assert {name for name, operation in OPERATIONS.items() if operation.any_scope} >= ANY_MAY_ASK
     tied = Principal("alpha", "reader", "k", Scope("flow", "billing"))
@@ -341,15 +372,14 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
 @pytest.mark.every_engine
 def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
     """T6: a page that needs no key is on the list; anything else is refused."""
-    from memwell.surfaces.rest.app import PUBLIC, SIGNED
-
+    public, signed = {"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"}, "/v1/files/{token}"
     with live(tmp_path, worker=False) as server, server.client(key="none") as client:
         paths = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]
-        assert paths - {*PUBLIC, *SIGNED} == {"/v1/events", "/v1/runs/{run}/stream", "/mcp"}
+        assert paths - {*public, signed} == {"/v1/events", "/v1/runs/{run}/stream", "/mcp"}
         assert client.get("/v1/events").status_code == 401
         assert client.get("/v1/runs/any/stream").status_code == 401
-        assert [client.get(path).status_code for path in SIGNED] == [404]
-        for path in PUBLIC:
+        assert client.get(signed).status_code == 404
+        for path in public:
             assert client.get(path, follow_redirects=True).status_code == 200
 
 
@@ -372,3 +402,25 @@ def test_keys_are_stored_as_hashes_only_and_revoked_at_once(tmp_path: Path) -> N
         for data in remains(tmp_path).values():
             assert key.secret.encode() not in data
             assert server.key.encode() not in data
+
+
+def test_an_expired_key_stays_invalid_if_the_clock_is_set_back(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    with live(tmp_path, clock=clock, worker=False) as server:
+        with server.memory() as memory:
+            key = memory.keys.create("short", "reader", expires_in_s=60)
+        with server.client(key.secret) as client:
+            assert client.get("/v1/users").status_code == 200
+            clock.advance(seconds=61)
+            assert client.get("/v1/users").status_code == 401
+            clock.advance(seconds=-61)
+            wait_until(lambda: client.get("/v1/users").status_code == 401)  # it is looked up again within a second
+            assert client.get("/v1/users").status_code == 401
+
+
+@pytest.mark.every_engine
+def test_the_name_of_a_revoked_key_is_deleted(engine_name: str, tmp_path: Path) -> None:
+    with Memory(tmp_path / "home") as memory:
+        key = memory.keys.create("Alice's phone")
+        assert memory.keys.revoke(key.id).name == ""
+        assert [one.name for one in memory.keys.list() if one.id == key.id] == [""]

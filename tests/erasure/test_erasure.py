@@ -1,4 +1,4 @@
-"""What is erased is in no file of the data directory any more (G9, C43)."""
+"""Erased data is in no file of the data directory (G9, C43)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_ending_a_session_that_is_not_there_leaves_no_name_behind(memory: Memory
 
 
 @pytest.mark.every_engine
-def test_keys_that_were_held_to_it_go_too(memory: Memory, home: Path) -> None:
+def test_keys_scoped_to_it_are_erased_too(memory: Memory, home: Path) -> None:
     memory.keys.create("tied", flow=SESSION)
     memory.flow(SESSION).write("x")
     memory.flow(SESSION).delete()

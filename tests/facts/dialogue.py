@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memwell.facts.plan import Candidate, KnownFact, Source, Turn
+from memwell.facts.datatypes import Candidate, KnownFact, Source, Turn
 from memwell.facts.reconcile import Decision, combine_confidence, reconcile
 from memwell.models.wordllama import WordLlama
 

@@ -1,4 +1,4 @@
-"""Sessions that nobody would have: enormous, empty of words, ended twice, gone meanwhile. Each ends, and nothing is lost."""
+"""Consolidation of unusual sessions: enormous, without words, ended twice, deleted meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Barrier, Thread
 import pytest
 
 import memwell.facts.consolidation
-from memwell.facts.plan import PlanDraft
+from memwell.facts.datatypes import PlanDraft
 
 from ..contract.conftest import engine_of
 from ..engines import Memory

@@ -64,7 +64,7 @@ def spent(memory: Memory) -> tuple[int, ...]:
     return tuple(int(number) for number in row)
 
 
-def test_what_a_model_proposes_is_checked_and_becomes_a_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proposals_of_a_model_are_checked_and_become_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([PROPOSED]) as server, asking(tmp_path, server, monkeypatch) as memory:
         flow = memory.flow("support")
         assert distilled(memory, flow)["notes"] == []
@@ -80,7 +80,7 @@ def test_what_a_model_proposes_is_checked_and_becomes_a_fact(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
-def test_whatever_a_model_does_the_job_ends_and_the_rules_take_over(
+def test_the_rules_take_over_if_a_model_fails_in_any_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, rounds: int
 ) -> None:
     """G19: a named reason on the job and on the plan, the facts of the rules, nothing lost and nothing twice; with

@@ -11,7 +11,7 @@ from itertools import chain
 
 import pytest
 
-from memwell.facts.plan import Candidate
+from memwell.facts.datatypes import Candidate
 from memwell.facts.rules.extractor import extract
 
 from ..cases import cases
@@ -60,7 +60,7 @@ def test_what_one_says_never_touches_what_another_said() -> None:
     assert [(fact.text, fact.past, fact.evidence) for fact in bob] == [("Bob lives in Porto.", False, {"2"})]
 
 
-def test_a_fact_told_again_is_surer() -> None:
+def test_a_repeated_fact_has_a_higher_confidence() -> None:
     (fact,) = remember(named("retold", "learning Japanese, told three times"), worded_by_hand)
     assert fact.evidence == {"1", "3", "5"}
     assert 0.8 < fact.confidence < 1

@@ -1,4 +1,4 @@
-"""What is recalled and said again is not new: a memory that hears itself must not grow."""
+"""Recalled memory that is repeated in a conversation makes no new facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model proposes: what it says is checked to the last word, and whatever it or its server does, a session is distilled."""
+"""Facts proposed by a model are checked, and a session is consolidated whatever the model or its server does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memwell import ModelFailed
+from memwell.facts.datatypes import Candidate, Source, Turn
 from memwell.facts.model_extractor import (
     MAX_FAILURES,
     SCHEMA,
@@ -25,13 +26,13 @@ from memwell.facts.model_extractor import (
     split_portions,
     strip_wrapping,
 )
-from memwell.facts.plan import Candidate, Source, Turn
 from memwell.models.completer import Completion, model_error
 from memwell.models.openai_chat import OpenAIChat
 from memwell.models.spending import Spent, charge_failure
 from memwell.testing import ModelCall, ScriptedModel
 
 from ..cases import cases
+from ..models.chats import REASONS
 from ..scripted import Fault, ScriptedServer
 
 pytestmark = pytest.mark.engines()
@@ -119,7 +120,7 @@ def test_kinds_are_ours(given: str, kind: str) -> None:
 
 
 @cases(("given", "subject"), [(None, None), ("", None), ("caroline", "Caroline"), ("Max", "Max")])
-def test_a_subject_is_somebody_who_speaks_or_nobody(given: str | None, subject: str | None) -> None:
+def test_a_subject_is_a_speaker_or_unknown(given: str | None, subject: str | None) -> None:
     assert checked(fact(subject=given))[0].subject == subject
 
 
@@ -137,7 +138,7 @@ def test_a_month_or_a_year_begins_with_its_first_day(since: str | None, day: dat
     assert checked(fact(since=since))[0].valid_from == day
 
 
-def test_what_is_said_again_is_one_candidate() -> None:
+def test_repeated_statements_are_one_candidate() -> None:
     again = fact("caroline lives in Porto", evidence=[{"turn": "t3", "quote": ""}], confidence=1.0, since="2026-04-12")
     (made,) = checked(fact(), again, fact())
     assert made.text == "Caroline lives in Porto."
@@ -207,7 +208,7 @@ BROKEN: dict[str, tuple[str, str]] = {
 
 
 @cases("broken", BROKEN)
-def test_what_is_no_answer_is_refused_at_once(broken: str) -> None:
+def test_an_invalid_answer_is_refused_at_once(broken: str) -> None:
     text, reason = BROKEN[broken]
     assert refusal(text).reason in (reason, *(["invalid_json"] if broken == "a huge number" else []))
 
@@ -280,25 +281,13 @@ def test_an_answer_that_is_too_long_may_be_given_shorter() -> None:
 
 
 FAULTS: dict[Fault, str | None] = {
-    Fault.HANG: "timeout",
-    Fault.DRIP: "timeout",
-    Fault.DRIP_HEADERS: "timeout",
-    Fault.ERROR: "server_error",
-    Fault.BUSY: "rate_limited",
-    Fault.UNAUTHORISED: "unauthorised",
-    Fault.RESET: "cut",
-    Fault.HALF: "cut",
+    **REASONS,
     Fault.CUT_JSON: "invalid_json",
-    Fault.LENGTH: "cut",
     Fault.WRONG_SCHEMA: "wrong_schema",
-    Fault.HUGE: "too_large",
     Fault.NAN: "invalid_json",
     Fault.DEEP: "too_deep",
-    Fault.REFUSAL: "refused",
     Fault.WRONG_IDS: "unknown_evidence",
     Fault.DUPLICATES: None,
-    Fault.NO_CHOICES: "invalid_answer",
-    Fault.GARBAGE: "invalid_answer",
 }
 
 

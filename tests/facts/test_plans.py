@@ -1,4 +1,4 @@
-"""Plans: a dry run changes nothing, applying is all or nothing, and what was done can be taken back."""
+"""Plans: a dry run changes nothing, applying is all or nothing, and a plan can be reverted."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_plan_is_refused_when_what_is_known_has_changed(flow: Flow) -> None:
     assert known(flow) == ["Ships to the EU only"]
 
 
-def test_turns_are_consumed_once_whoever_comes_first(flow: Flow) -> None:
+def test_concurrent_consolidations_consume_turns_once(flow: Flow) -> None:
     tell(flow, "s1", "I live in Lisbon.")
     first, second = flow.consolidate("s1", dry_run=True), flow.consolidate("s1", dry_run=True)
     assert first is not None
@@ -105,7 +105,7 @@ def test_what_was_added_is_taken_back(flow: Flow) -> None:
         flow.revert(plan.id)
 
 
-def test_what_was_superseded_is_current_again(flow: Flow, clock: FrozenClock) -> None:
+def test_a_superseded_fact_is_current_again_after_a_revert(flow: Flow, clock: FrozenClock) -> None:
     tell(flow, "s1", "I live in Lisbon.")
     flow.consolidate("s1")
     clock.advance(days=1)
@@ -120,7 +120,7 @@ def test_what_was_superseded_is_current_again(flow: Flow, clock: FrozenClock) ->
 
 
 @pytest.mark.parametrize("later", ["I moved to Dublin.", "I live in Lisbon."])
-def test_who_changes_twice_in_one_session_is_believed_last(flow: Flow, clock: FrozenClock, later: str) -> None:
+def test_the_last_of_two_corrections_in_a_session_counts(flow: Flow, clock: FrozenClock, later: str) -> None:
     """What a plan has ended already is not ended again by its next step."""
     tell(flow, "s1", "I live in Lisbon.")
     flow.consolidate("s1")
@@ -267,7 +267,7 @@ def test_a_confirmed_fact_stays_when_the_plan_that_found_it_is_taken_back(flow: 
     assert known(flow) == ["Alice moved to Porto."]
 
 
-def test_what_is_told_late_ends_where_what_is_known_begins(flow: Flow) -> None:
+def test_a_late_statement_about_the_past_ends_where_the_current_fact_begins(flow: Flow) -> None:
     said = [("s1", "I live in Rome.", 2022), ("s2", "I live in Oslo.", 2020)]
     for session, text, year in said:
         at = datetime(year, 5, 1, tzinfo=UTC)
@@ -308,7 +308,7 @@ def test_revoking_within_one_plan(flow: Flow) -> None:
     assert known(flow) == ["Alice lives in Lisbon."]
 
 
-def test_what_tools_say_is_known_with_less_trust(flow: Flow) -> None:
+def test_facts_of_tools_have_less_trust(flow: Flow) -> None:
     history = flow.session("s1").history
     history.append(role="user", name="Alice", content="I live in Lisbon.")
     history.append(role="tool", tool_name="crm", content="The customer lives in Faro.")
@@ -331,7 +331,7 @@ def test_a_note_is_a_turn_once_it_is_known_and_a_note_again_when_that_is_taken_b
     assert [hit.kind for hit in me.search("Lisbon")] == ["note"]
 
 
-def test_an_export_carries_neither_what_is_held_back_nor_what_was_true_once(flow: Flow, clock: FrozenClock) -> None:
+def test_an_export_contains_neither_quarantined_nor_past_facts(flow: Flow, clock: FrozenClock) -> None:
     """Whoever imports it would take both for facts."""
     tell(flow, "s1", "I live in Lisbon.", "My password is hunter2xyz!")
     flow.consolidate("s1")

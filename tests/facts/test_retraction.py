@@ -60,7 +60,7 @@ SHORT = "I am allergic to nuts."
 
 
 @pytest.mark.parametrize("said", [(FULL, SHORT), (SHORT, FULL)])
-def test_what_two_have_said_is_told_by_who_is_left(flow: Flow, said: tuple[str, str]) -> None:
+def test_a_fact_of_two_sessions_takes_the_words_of_the_remaining_one(flow: Flow, said: tuple[str, str]) -> None:
     for session, text in zip("ab", said, strict=True):
         tell(flow, session, text)
     assert len(known(flow)) == 1
@@ -72,7 +72,7 @@ def test_what_two_have_said_is_told_by_who_is_left(flow: Flow, said: tuple[str, 
     assert [one.content for one in flow.memory_history(fact.id).versions] == ["Alice is allergic to nuts."]
 
 
-def test_a_turn_that_told_more_can_be_revoked_alone(flow: Flow) -> None:
+def test_one_of_several_turns_can_be_revoked(flow: Flow) -> None:
     flow.session("a").history.append(role="user", name="Alice", content=SHORT)
     full = flow.session("a").history.append(role="user", name="Alice", content=FULL)
     plan = flow.consolidate("a")
@@ -94,7 +94,7 @@ def test_reverting_a_plan_leaves_what_others_say_in_their_words(flow: Flow) -> N
 
 
 @pytest.mark.every_engine
-def test_who_is_left_has_ended_what_was_ended(flow: Flow) -> None:
+def test_a_remaining_statement_still_ends_the_earlier_fact(flow: Flow) -> None:
     """A and B have both told of the move. Without A it is B that has ended Lisbon; without B, nobody has."""
     tell(flow, "old", "I live in Lisbon.")
     tell(flow, "a", "I moved to Porto, close to the harbour.")
@@ -120,7 +120,7 @@ def test_an_answer_goes_with_its_question(flow: Flow) -> None:
 
 
 @pytest.mark.every_engine
-def test_what_was_imported_is_quoted_from_who_is_left(flow: Flow, memory: Memory) -> None:
+def test_an_imported_fact_quotes_a_remaining_source(flow: Flow, memory: Memory) -> None:
     tell(flow, "a", FULL)
     tell(flow, "b", SHORT)
     other = memory.flow("copy")
@@ -166,7 +166,7 @@ def test_a_fact_deleted_by_hand_has_ended_nothing(flow: Flow) -> None:
     assert "Porto" not in str(flow.plans())
 
 
-def test_what_was_imported_is_not_distilled_again(flow: Flow, tmp_path: Path) -> None:
+def test_imported_turns_are_not_consolidated_again(flow: Flow, tmp_path: Path) -> None:
     """What was revoked before an export does not come back by another turn, and nothing is there twice."""
     tell(flow, "a", SHORT, "I live in Lisbon.")
     turn = flow.session("a").history.last(2)[0]
@@ -182,7 +182,7 @@ def test_what_was_imported_is_not_distilled_again(flow: Flow, tmp_path: Path) ->
 
 
 @pytest.mark.every_engine
-def test_what_is_revoked_before_it_is_distilled_never_is(memory: Memory, flow: Flow) -> None:
+def test_turns_revoked_before_consolidation_are_never_consolidated(memory: Memory, flow: Flow) -> None:
     session = flow.session("a")
     turn = session.history.append(role="user", name="Alice", content=SHORT)
     plan = flow.consolidate("a", dry_run=True)

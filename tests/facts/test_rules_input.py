@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from memwell.facts.plan import Turn
+from memwell.facts.datatypes import Turn
 from memwell.facts.rules.extractor import extract
 from memwell.facts.rules.passages import blank_recalled_memory, split_sentences
 from memwell.facts.rules.phrase import resolve_dates

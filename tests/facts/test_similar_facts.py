@@ -1,4 +1,4 @@
-"""Facts beside each other: those of one conversation support each other, and what is alike is found for many at once."""
+"""Facts of one conversation support each other in search, and similar facts are found for many candidates at once."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_fact_of_somebody_else_counts_less_when_somebody_is_named(memory: Memo
 
 
 @pytest.mark.parametrize("embedder", ["wordllama", "none"])
-def test_what_is_told_again_in_another_session_meets_what_is_known(
+def test_statements_repeated_in_another_session_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedder: str
 ) -> None:
     """Among many others, by its meaning, or by its words where there is no model."""

@@ -1,4 +1,4 @@
-"""What was known and what was true at another time: lists, single memories and search mean the same by it."""
+"""`as_of` and `valid_at` mean the same in lists, single memories and search."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_what_is_deleted_was_never_known_and_others_do_not_see_it(
         flow.get(memory_id, as_of=then)
 
 
-def test_what_is_held_back_is_in_no_list_of_any_time(flow: Flow, clock: FrozenClock) -> None:
+def test_quarantined_facts_are_in_no_list_of_any_time(flow: Flow, clock: FrozenClock) -> None:
     tell(flow, "s1", "My password is hunter2xyz!")
     clock.advance(days=1)
     (held,) = flow.held()

@@ -1,4 +1,4 @@
-"""Files that are made to exhaust who reads them. Each is small; what it would become is not.
+"""Files made to exhaust their reader: small, but huge when unpacked.
 
 Run as a program (`python -m tests.files.bombs`), it reads all of them, two at a time, and tells in JSON how each ended,
 how long it took, and the most memory that a reading process had.

@@ -18,7 +18,7 @@ from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, TXT
 
 from ..cases import cases
 from .bombs import BOMBS
-from .samples import OFFICE, one_page, paragraphs, pdf, said, stream, text_pdf, word
+from .samples import OFFICE, RELATIONS, archive, one_page, paragraphs, pdf, said, stream, text_pdf, word
 
 pytestmark = pytest.mark.engines()
 
@@ -60,7 +60,7 @@ def test_a_word_document_is_read_in_its_order() -> None:
     assert found == Extraction("Offer\nDear Zoë 日本\nWhat\tPrice\nTea Green\t5 €\nUntil\tMonday", "extracted")
 
 
-def test_what_a_word_document_shows_is_read_and_what_it_hides_is_not() -> None:
+def test_visible_text_of_a_word_document_is_read_and_hidden_text_is_not() -> None:
     inside = (
         b"<w:sdt><w:sdtContent><w:p><w:r><w:t>a field</w:t></w:r></w:p></w:sdtContent></w:sdt>"
         b"<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:ins><w:r><w:t>added</w:t></w:r></w:ins>"
@@ -71,6 +71,34 @@ def test_what_a_word_document_shows_is_read_and_what_it_hides_is_not() -> None:
     assert extract(word(paragraphs(inside)), DOCX, PATIENT).text == "a field\nadded\nnew"
     moved = f'<Relationships><Relationship Type="{OFFICE}" Target="/word/../word/document.xml"/></Relationships>'
     assert extract(word(paragraphs(inside), moved.encode()), DOCX, PATIENT).text == "a field\nadded\nnew"
+
+
+def test_headers_and_footers_of_a_word_document_are_read() -> None:
+    """S2.36: before and after the text; those that are equal in several sections once, and none from outside."""
+    base = OFFICE.removesuffix("officeDocument")
+    kinds = (
+        ("header", "header1"),
+        ("header", "header2"),
+        ("footer", "footer1"),
+        ("image", "header3"),
+        ("header", "gone"),
+    )
+    related = "".join(f'<Relationship Id="{name}" Type="{base}{kind}" Target="{name}.xml"/>' for kind, name in kinds)
+    outside = f'<Relationship Id="x" Type="{base}header" Target="https://x/h.xml" TargetMode="External"/>'
+    texts = {"header1": "Offer 17", "header2": "Offer 17", "footer1": "Valid until May", "header3": "a picture"}
+    part = '<w:hdr xmlns:w="w"><w:p><w:t>{}</w:t></w:p></w:hdr>'
+    parts = [(f"word/{name}.xml", part.format(text).encode(), None) for name, text in texts.items()]
+    document = paragraphs(b"<w:p><w:t>The blender costs 80 euros.</w:t></w:p>")
+    file = archive(
+        [
+            ("_rels/.rels", RELATIONS, None),
+            ("word/document.xml", document, None),
+            ("word/_rels/document.xml.rels", f"<Relationships>{related}{outside}</Relationships>".encode(), None),
+            *parts,
+        ]
+    )
+    found = extract(file, DOCX, PATIENT)
+    assert found.text.split("\n") == ["Offer 17", "", "The blender costs 80 euros.", "", "Valid until May"]
 
 
 @cases(

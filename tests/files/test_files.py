@@ -1,4 +1,4 @@
-"""Files of sessions: what can go wrong with an upload, who may see them, and what is left of one that was cut off."""
+"""Files of sessions: failed uploads, access, and the remains of interrupted ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import base64
 import os
 import shutil
 import socket
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from memwell import Conflict, Corrupted, Forbidden, Invalid, MemwellError, NotFound, TooLarge, function
 from memwell.clock import HOUR
-from memwell.core import functions
 from memwell.core.access import Principal, Scope
 from memwell.core.dispatch import dispatch
 from memwell.core.file_links import FileRef, sign_link, verify_link
@@ -30,7 +29,7 @@ from memwell.sdk._sync_apps import AppSession
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.rest.file_transfer import MAX_PARTS, parse_form
+from memwell.surfaces.rest.file_transfer import MAX_PARTS, MAX_TENANT_DOWNLOADS, MAX_TENANT_UPLOADS, parse_form
 from memwell.testing import FrozenClock
 
 from ..cases import cases
@@ -38,6 +37,7 @@ from ..contract.task_documents import done, tasks
 from ..engines import Memory, located, remains, two_tenants
 from ..live import Live, live
 from ..unit.test_kinds import HOSTILE
+from ..waiting import wait_until
 from .bombs import BOMBS
 
 TEXT = b"The warranty of the blender ends in March."
@@ -215,7 +215,7 @@ def test_a_form_the_file_itself_and_json_are_the_same_upload(client: httpx.Clien
     assert {one.json()["file_id"] for one in (raw, as_json, named)} == {form.json()["file_id"]}
     meta = client.get(FILES.removesuffix("/files")).json()
     assert (meta["metadata"], len(meta["artifacts"])) == ({"a": 1}, 1)
-    assert meta["artifacts"][0]["downloadUrl"].startswith(f"{server.url}/v1/files/")
+    assert meta["artifacts"][0]["download_url"].startswith(f"{server.url}/v1/files/")
     assert client.get(f"{FILES}/{form.json()['file_id']}/content").json()["size"] == len(large)
 
 
@@ -371,7 +371,7 @@ def test_reading_that_was_cut_off_goes_on_where_it_was(
     assert len({hit.content for hit in found}) == len(found) == len(split_passages(text))
 
 
-def test_what_was_stored_and_never_named_is_swept_up(memory: Memory, session: AppSession, clock: FrozenClock) -> None:
+def test_unreferenced_blobs_are_swept(memory: Memory, session: AppSession, clock: FrozenClock) -> None:
     """A process that was killed between the bytes and their row."""
     kept = session.files.upload(TEXT, "a.txt")
     transport = local(memory)
@@ -430,7 +430,7 @@ def test_bytes_that_an_erasure_took_away_in_between_are_stored_again(
 # -- what others may do with it ----------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session: AppSession) -> None:
+def test_a_user_key_takes_over_nothing(memory: Memory, session: AppSession) -> None:
     """T3: what is nobody's does not become the user's because that user writes something there; nor what is left of it."""
     shop, transport = memory.app("shop"), local(memory)
     shop.stores.create("notes", access="session", retention="1_week")
@@ -461,7 +461,7 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
     assert tried("stores.get_content", session_id="s1", store="cart", user_id="u1").content is None, (
         "one's own can be read anywhere"
     )
-    assert session.meta().session_info["userId"] is None
+    assert session.meta().session_info.user_id is None
     with pytest.raises(Forbidden):
         tried("apps.files.read", session_id="s1", file_id=file.file_id)
     tried("apps.files.upload", session_id="mine", **new)
@@ -474,7 +474,7 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
 
 @pytest.mark.every_engine
 @pytest.mark.parametrize("how", ["delete", "end"])
-def test_what_a_run_has_seen_of_files_goes_with_them(
+def test_runs_that_read_files_are_emptied_with_them(
     memory: Memory, session: AppSession, tmp_path: Path, how: str
 ) -> None:
     """G9, C13: a run that has seen what they are called and where they are; what others have said stays."""
@@ -484,15 +484,12 @@ def test_what_a_run_has_seen_of_files_goes_with_them(
         return str(memory.get_content("sessionMeta")["artifacts"]) if message == "look" else "nothing"
 
     shop = memory.app("shop")
-    try:
-        shop.configure(function="peek")
-        early = shop.execute("look", "s1")
-        file = session.files.upload(b"The wvcanarytextword is here.", "qzcanaryfilename.txt")
-        saw, other = shop.execute("look", "s1"), shop.execute("hello", "s1")
-        memory.jobs.wait(session.files.deactivate(file.file_id).job or "")
-        assert "qzcanaryfilename" in str(memory.workflows.show(saw.run_id).output)
-    finally:
-        functions.unregister("peek")
+    shop.configure(function="peek")
+    early = shop.execute("look", "s1")
+    file = session.files.upload(b"The wvcanarytextword is here.", "qzcanaryfilename.txt")
+    saw, other = shop.execute("look", "s1"), shop.execute("hello", "s1")
+    memory.jobs.wait(session.files.deactivate(file.file_id).job or "")
+    assert "qzcanaryfilename" in str(memory.workflows.show(saw.run_id).output)
     job = session.files.delete(file.file_id).job if how == "delete" else session.end().job
     receipt = memory.jobs.wait(job or "").result or {}
     assert (receipt["layers"]["runs"], receipt["residual"]) == (1, 0)
@@ -523,14 +520,14 @@ def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
 ) -> None:
     """G7: nothing waits for ever."""
     with monkeypatch.context() as patch:
-        patch.setattr("memwell.files.session_files.wait_for_text", lambda call, at, file: file)
+        patch.setattr("memwell.files.session_files._await_text", lambda request, file: None)
         files = [session.files.upload(TEXT + b"%d" % number, "a.txt") for number in range(2)]
     for file in files:
         memory.jobs.cancel(file.job or "")
     assert session.search("blender").warning is None
     shown = session.files.get(files[0].file_id)
     assert (shown.state, "cancelled" in (shown.reason or "")) == ("failed", True)
-    assert [one["state"] for one in session.meta().artifacts] == ["failed"] * 2
+    assert [one.state for one in session.meta().artifacts] == ["failed"] * 2
     assert session.files.activate(files[0].file_id).state == "extracted"
     memory.jobs.retry(files[1].job or "")
     assert memory.jobs.wait(files[1].job or "").state == "done"
@@ -657,17 +654,15 @@ def _line(server: Live, head: str, **sizes: int) -> socket.socket:
 
 
 @pytest.fixture
-def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Live, str]]:
-    """A server where one tenant may have one upload and one download under way, and the key of another tenant."""
-    monkeypatch.setattr("memwell.surfaces.rest.file_transfer.MAX_TENANT_UPLOADS", 1)
-    monkeypatch.setattr("memwell.surfaces.rest.file_transfer.MAX_TENANT_DOWNLOADS", 1)
+def tight(tmp_path: Path) -> Iterator[tuple[Live, str]]:
+    """A server with two tenants, and the key of the other one."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         memory.call("tenants.create", {"tenant": "other"})
         yield server, memory.call("keys.create", {"name": "k", "role": "agent", "tenant": "other"}).secret
 
 
 @pytest.mark.every_engine
-def test_who_takes_no_file_holds_little_and_keeps_nobody_else_waiting(tight: tuple[Live, str]) -> None:
+def test_slow_downloads_keep_no_other_tenant_waiting(tight: tuple[Live, str]) -> None:
     """T14: a link is read piece by piece; a tenant's share of them is limited, and others have theirs."""
     server, key = tight
     large = os.urandom(20 * 1024**2)
@@ -675,23 +670,23 @@ def test_who_takes_no_file_holds_little_and_keeps_nobody_else_waiting(tight: tup
         url = memory.app("shop").session("s1").files.upload(large, "a.bin").download_url or ""
         theirs = other.app("shop").session("s1").files.upload(TEXT, "a.txt").download_url or ""
         assert httpx.get(url).content == large
-        with _line(server, f"GET {url.removeprefix(server.url)} HTTP/1.1\r\nHost: x", buffer=4096) as line:
-            assert line.recv(12) == b"HTTP/1.1 200"
+        head = f"GET {url.removeprefix(server.url)} HTTP/1.1\r\nHost: x"
+        with ExitStack() as opened:
+            for _ in range(MAX_TENANT_DOWNLOADS):
+                assert opened.enter_context(_line(server, head, buffer=4096)).recv(12) == b"HTTP/1.1 200"
             refused = httpx.get(url)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
             assert httpx.get(theirs).content == TEXT
-        until = time.monotonic() + 30
-        while (answer := httpx.get(url)).status_code != 200 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert answer.content == large
+        wait_until(lambda: httpx.get(url).content == large)
 
 
 @pytest.mark.every_engine
-def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_uploads_keep_no_other_tenant_waiting(tight: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """T14: a tenant's share of uploads is limited, and so is the time that nothing may come."""
     server, key = tight
     head = f"POST {FILES}?filename=a.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\nContent-Length: 9"
-    with _line(server, head) as line, server.client(key) as other:
+    with ExitStack() as opened, server.client(key) as other:
+        line, *_ = [opened.enter_context(_line(server, head)) for _ in range(MAX_TENANT_UPLOADS)]
         assert other.post(f"{FILES}?filename=a.txt", content=TEXT).status_code == 201
         line.sendall(b"a warrant")
         assert line.recv(12) == b"HTTP/1.1 201"
@@ -719,7 +714,7 @@ def test_a_bomb_is_kept_and_given_back_as_it_is(session: AppSession) -> None:
     file = session.files.upload(bomb, "bomb.docx", mimetype=mimetype)
     assert (file.state, (file.reason or "")[:9]) == ("failed", "The file ")
     assert session.files.read(file.file_id) == bomb
-    assert session.meta().artifacts[0]["size"] == len(bomb)
+    assert session.meta().artifacts[0].size == len(bomb)
 
 
 @pytest.mark.every_engine

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
+from memwell.surfaces.cli.main import app
+from memwell.testing import ToolCall, ToolCalls
 
 from ..cases import cases
 from ..commands import Commands
@@ -141,60 +146,55 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
 """The id of the first of what a command or a route lists as JSON: what a reader copies by hand."""
 
 
-@pytest.mark.parametrize(
-    ("file", "printed"),
-    [
-        ("docs/banks.md", ["prefers aisle seats", "No threshold is exceeded", "scheduled", "dry_run  true"]),
-        ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
-        ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
-        ("docs/records.md", ['value       {"language":"pt","seat":{"row":14}}', '{"seat":{"row":14}}']),
-        ("docs/stores.md", ["The user speaks en.", 'content     {"preferences":{"language":"en"}}']),
-        (
-            "docs/backup.md",
-            [
-                "is complete",
-                "default: 2 entries restored.",
-                "I moved to Porto.",
-                "2 entries restored in place of the old ones.",
-            ],
-        ),
-        ("docs/flows.md", ["1 turn(s), 0 memorie(s)", "Session alice-43"]),
+COMMANDS = {
+    "docs/banks.md": ["prefers aisle seats", "No threshold is exceeded", "scheduled", "dry_run  true"],
+    "docs/workflows.md": ["Hello again", "Hello world", "needs_model  true"],
+    "docs/definitions.md": ["customer_profile", "- Language: pt"],
+    "docs/records.md": ['value       {"language":"pt","seat":{"row":14}}', '{"seat":{"row":14}}'],
+    "docs/stores.md": ["The user speaks en.", 'content     {"preferences":{"language":"en"}}'],
+    "docs/backup.md": [
+        "is complete",
+        "default: 2 entries restored.",
+        "I moved to Porto.",
+        "2 entries restored in place of the old ones.",
     ],
-)
-def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str], shell: Shell) -> None:
-    script = next(code for _, code in blocks(file, "sh") if code.startswith("memwell"))
+    "docs/flows.md": ["1 turn(s), 0 memorie(s)", "Session alice-43"],
+    "docs/operations.md": ["revoked_at", "consolidates it", "memory   ", "all of it can be read", "flows.end"],
+}
+"""What the commands of a guide print."""
+CURLS = {
+    "docs/banks.md": ['"matches":[{"content_title":"prefers aisle seats"', '"dry_run":true'],
+    "docs/workflows.md": ["event: step\n", '"status":"done"', '"output":"Hello world"'],
+    "docs/records.md": ["etag: ", '"code":"stale"'],
+    "docs/flows.md": ['"content":"Where is my order?"', '"seq":1'],
+    "docs/agent-log.md": ['{"data":[{"entry_type":"observation","content":"12 orders are late."', '"last_seen_at"'],
+    "docs/stores.md": [
+        '"content":{"preferences":{"language":"en"}}',
+        '"deleted":true',
+        '"content":"The warranty of the blender ends in March."',
+        '"download_url":"http://127.0.0.1:',
+    ],
+    "docs/definitions.md": ['"slug":"customer_profile"', "- Language: pt"],
+}
+"""What the requests of a guide answer."""
+
+
+@pytest.mark.parametrize("file", COMMANDS)
+def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, shell: Shell) -> None:
+    script = "\n".join(code for rest, code in blocks(file, "sh") if code.startswith("memwell") and not rest)
     for rest, code in blocks(file, "python"):
         if rest.startswith("file="):
             (tmp_path / rest.removeprefix("file=")).write_text(code)
-    for name, command in (("BANK", "bank"), ("WORKFLOW", "workflow"), ("RUN", "runs")):
+    for name, command in (("WORKFLOW", "workflow"), ("RUN", "runs")):
         script = script.replace(f"{name}=…", f"{name}=$(memwell {command} list --json | {FIRST})")
+    for name, command in (("KEY", "key"), ("JOB", "job")):
+        script = script.replace(f"${name} ", f"$(memwell {command} list --json | {FIRST}) ")
     output = shell(script.replace("examples/", f"{ROOT}/examples/"), tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
-    assert [text for text in printed if text not in output] == []
+    assert [text for text in COMMANDS[file] if text not in output] == []
 
 
-@pytest.mark.parametrize(
-    ("file", "printed"),
-    [
-        ("docs/banks.md", ['"matches":[{"content_title":"prefers aisle seats"', '"dry_run":true']),
-        ("docs/workflows.md", ["event: step\n", '"status":"done"', '"output":"Hello world"']),
-        ("docs/records.md", ["etag: ", '"code":"stale"']),
-        ("docs/flows.md", ['"content":"Where is my order?"', '"seq":1']),
-        (
-            "docs/agent-log.md",
-            ['{"data":[{"entry_type":"observation","content":"12 orders are late."', '"last_seen_at"'],
-        ),
-        (
-            "docs/stores.md",
-            [
-                '"content":{"preferences":{"language":"en"}}',
-                '"deleted":true',
-                '"content":"The warranty of the blender ends in March."',
-                '"downloadUrl":"http://127.0.0.1:',
-            ],
-        ),
-    ],
-)
-def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str], shell: Shell) -> None:
+@pytest.mark.parametrize("file", CURLS)
+def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, shell: Shell) -> None:
     script = next(code for _, code in blocks(file, "sh") if code.startswith("curl"))
     for name, path in (("BANK", "memory_banks"), ("WORKFLOW", "workflows"), ("RUN", "runs")):
         listed = f'curl http://127.0.0.1:8420/v1/{path} -H "Authorization: Bearer $MEMWELL_API_KEY"'
@@ -202,7 +202,46 @@ def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[st
     with live(tmp_path / "server", worker=False) as server:
         script = script.replace("http://127.0.0.1:8420", server.url)
         output = shell(script, tmp_path, MEMWELL_API_KEY=server.key)
-    assert [text for text in printed if text not in output] == []
+    assert [text for text in CURLS[file] if text not in output] == []
+
+
+def test_every_command_of_the_guides_is_run() -> None:
+    """A block that cannot run here, because it needs a model or a database, is marked `no-run`."""
+    known = {("memwell", file) for file in COMMANDS} | {("curl", file) for file in CURLS}
+    found = {
+        (kind, f"docs/{path.name}")
+        for path in (ROOT / "docs").glob("*.md")
+        if path.name not in ("inspect.md", "tasks.md")  # they have tests of their own
+        for rest, code in blocks(f"docs/{path.name}", "sh")
+        for kind in ("memwell", "curl")
+        if re.search(rf"^{kind} ", code, re.MULTILINE) and not rest
+    }
+    assert found == known
+
+
+def test_every_command_that_is_named_exists() -> None:
+    """In a sentence, too, with its options."""
+    wrong = []
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples/README.md", *(ROOT / "docs").glob("*.md")):
+        text = re.sub(r"\s+", " ", re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL))
+        wrong += [f"{path.name}: {said}" for said in re.findall(r"`(memwell [^`]+)`", text) if not _is_command(said)]
+    assert wrong == []
+
+
+def _is_command(said: str) -> bool:
+    command: Any = typer.main.get_command(app)
+    words = re.sub(r"[(…[].*|\|.*", "", said).split()[1:]
+    while words and hasattr(command, "commands"):
+        if words[0].startswith("--"):  # of all commands, such as `--home`
+            words = words[2:]
+        elif words[0].isupper():  # stands for any command
+            return True
+        elif words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        else:
+            return False
+    options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    return all(word.split("=")[0] in options for word in words if word.startswith("-") and word != "-")
 
 
 def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path, shell: Shell) -> None:
@@ -232,26 +271,72 @@ def test_the_walk_through_a_session_runs(tmp_path: Path, shell: Shell) -> None:
     assert output.rstrip().endswith("No flow has memory yet.")
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"),
-    [
-        ("support_bot.py", "4 turns, ended"),
-        ("personal_assistant.py", "traces left: 0"),
-        ("recall.py", "not found because of the filter"),
-        ("agent_run.py", "3. decision: Ask for a new export."),
-        ("async_server.py", "10 turns, numbered [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"),
-    ],
-)
+EXAMPLES = {
+    "support_bot.py": "4 turns, ended",
+    "personal_assistant.py": "traces left: 0",
+    "recall.py": "not found because of the filter",
+    "agent_run.py": "3. decision: Ask for a new export.",
+    "async_server.py": "10 turns, numbered [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
+    "memory_stores.py": "imported: ['cart', 'customerProfile', 'featureFlags', 'tempProcessingData', 'userPrefs']",
+    "working_memory.py": "greeting ada: Hello Countess!",
+}
+"""The programs in `examples/`, and a text that each prints."""
+LIBRARIES = {"chat_node.py", "shop_functions.py"}
+"""Modules in `examples/` that commands load."""
+PREFERENCE = "I prefer an aisle seat."
+
+
+@pytest.mark.parametrize(("name", "printed"), EXAMPLES.items())
 def test_the_examples_run(name: str, printed: str, tmp_path: Path, shell: Shell) -> None:
-    assert printed in shell(f"python {ROOT / 'examples' / name}", tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+    """As the page of the examples says it: from the root of the repository, each in a directory of its own."""
+    assert printed in shell(f"cd {ROOT}\npython examples/{name}", tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_example_node_runs(tmp_path: Path, shell: Shell) -> None:
-    value = '{"session_id": "s", "text": "hi"}'
-    script = f"cd {ROOT / 'examples'} && memwell run chat_node:chat_agent --flow f --input '{value}'"
-    assert "I see 1 recent turn(s) and 0 relevant memorie(s)." in shell(
-        script, tmp_path, MEMWELL_HOME=str(tmp_path / "home")
+def test_the_page_of_the_examples_keeps_its_word(tmp_path: Path, shell: Shell) -> None:
+    """Everything there is listed, and its commands run as they are printed."""
+    folder = ROOT / "examples"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert {file.name for file in folder.glob("*.py")} == EXAMPLES.keys() | LIBRARIES
+    assert [file.name for file in folder.iterdir() if f"({file.name}" not in page and file.name[0] not in "R_."] == []
+    commands = re.findall(r"`((?:python|memwell) [^`]+)`", page)
+    output = shell("\n".join([f"cd {ROOT}", *commands]), tmp_path)
+    assert len(commands) == 3
+    for printed in ("4 turns, ended", '[{"role":"user","content":"Hello"}]', "I see 1 recent turn(s)"):
+        assert printed in output
+    assert [one.name for one in tmp_path.iterdir()] == [".memwell"]
+
+
+def test_every_workflow_of_the_examples_runs(tmp_path: Path, shell: Shell) -> None:
+    """One after the other in one directory, from the command line. Those that need a model do so, and no others."""
+    table = re.findall(
+        r"^\| `(\w+\.yaml)` \| .* \| (yes|no) \|$", (ROOT / "docs/workflows.md").read_text(), re.MULTILINE
     )
+    files = {file.name for file in (ROOT / "examples" / "workflows").glob("*.yaml")}
+    assert files == {name for name, _ in table} | {"support_agent.yaml"}
+    assert len(table) == 14, "the number is in the page of the examples, in the guide and in the README"
+    options = f'--input "{PREFERENCE}" --metadata user_id=alice --metadata project_id=7'
+    with ScriptedServer(["Noted."]) as server:
+        model = {"MEMWELL_LLM": f"openai:any@{server.url}"}
+        for name, needs_model in sorted(table, key=lambda one: one[1]):
+            command = f"cd {ROOT} && memwell workflow run examples/workflows/{name} {options}"
+            if needs_model == "yes":
+                assert "Set MEMWELL_LLM" in shell(f"({command} || true) 2>&1", tmp_path)
+            output = shell(f"{command} 2>&1", tmp_path, **(model if needs_model == "yes" else {}))
+            assert "✗" not in output, name
+    assert "Noted." in shell("memwell bank load chats alice", tmp_path)
+
+
+def test_the_agent_of_the_guide_runs(tmp_path: Path, shell: Shell) -> None:
+    """It looks up an order, remembers a name, and answers."""
+    script = next(code for rest, code in blocks("docs/tasks.md", "sh") if not rest)
+    update = {"memory": {"customer_profile": {"preferred_name": "Ada"}}}
+    calls = ToolCalls((ToolCall("orders", {"order": "A-17"}), ToolCall("update_memory", update)))
+    with ScriptedServer([calls, "Your order was shipped yesterday, Ada."]) as server:
+        output = shell(f"cd {ROOT}\n{script.replace('openai:gpt-5-mini', f'openai:any@{server.url}')}", tmp_path)
+        assert "shipped yesterday" in str(server.requests[1].body)
+    assert "Your order was shipped yesterday, Ada." in output
+    assert "u1" in output.splitlines()[-1]
 
 
 @cases("name", OPERATIONS)
@@ -265,7 +350,7 @@ def test_every_operation_is_described(name: str) -> None:
 def test_every_setting_error_and_command_is_described() -> None:
     settings = (ROOT / "docs/reference/settings.md").read_text()
     assert all(f"`{PREFIX}{setting.name.upper()}`" in settings for setting in SETTINGS)
-    assert len(SETTINGS) <= 21
+    assert len(SETTINGS) <= 23
     errors = (ROOT / "docs/reference/errors.md").read_text()
     assert all(f"`{error.__name__}`" in errors for error in tree())
     commands = (ROOT / "docs/reference/cli.md").read_text()
@@ -338,3 +423,17 @@ def test_no_address_of_an_index_and_no_path_of_a_machine_is_in_the_repository() 
         path = ROOT / name
         if path.is_file():
             assert not forbidden.search(path.read_text(encoding="utf-8", errors="replace")), name
+
+
+def test_the_bill_of_materials_names_every_locked_package() -> None:
+    """T23: with its version and its hashes."""
+    lock = (ROOT / "requirements-runtime.lock").read_text()
+    made = subprocess.run(
+        [sys.executable, "tools/sbom.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    components = json.loads(made)["components"]
+    assert {f"{one['name']}=={one['version']}" for one in components} == set(
+        re.findall(r"^[\w.-]+==[^\s;]+", lock, re.M)
+    )
+    assert sum(len(one["hashes"]) for one in components) == lock.count("--hash=sha256:")
+    assert all(one["hashes"] for one in components)

@@ -83,6 +83,7 @@ BY_NUMBER = {
     "facts_about": "entries of facts that were found among the tenant's own",
     "facts_ended_by": "entries of facts that were found among the tenant's own",
     "audit_facts": "entries of facts that were found among the tenant's own",
+    "entries_written_for": "entries that ties of the tenant name",
     "summaries_down": "entries of summaries that were found among the tenant's own",
     "summaries_up": "entries of summaries that were found among the tenant's own",
     "unfold": "entries that were found among the tenant's own",

@@ -1,20 +1,15 @@
-"""Anthropic's own protocol: what is asked and kept for the next time, what goes wrong, and a server of it for tests."""
+"""Anthropic's protocol: what is sent, what its cache finds again, and what is made of the answers."""
 
 from __future__ import annotations
 
 import json
-import logging
-import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memwell import Invalid, ModelFailed, config
-from memwell.models.anthropic_chat import AnthropicChat, build_layout
+from memwell import Invalid, config
+from memwell.models.anthropic_chat import OPENING, build_layout
 from memwell.models.completer import (
     TIMEOUT_S,
     Completion,
@@ -26,74 +21,23 @@ from memwell.models.completer import (
     parse_llm,
 )
 from memwell.registry import open_engine
-from memwell.testing import ToolCall, ToolCalls
 
 from ..cases import cases
 from ..engines import located
 from ..scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
+from .chats import ASKED, KEY, REASONS, SCHEMA, SECRET, Chat, ask, failure, open_chat
 
 pytestmark = pytest.mark.engines()
 
-anthropic: Any = pytest.importorskip("anthropic")
-KEY = "sk-ant-never-to-be-seen"
-SECRET = "the parrot's name is Coco"
-ASKED = [Message("system", "Answer."), Message("user", SECRET)]
-SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
 MARK = {"type": "ephemeral"}
-LIMIT_S = 0.6
-"""For what never ends by itself."""
-
-TOLD = {
-    Fault.HANG: "timeout",
-    Fault.DRIP: "timeout",
-    Fault.DRIP_HEADERS: "timeout",
-    Fault.ERROR: "server_error",
-    Fault.BUSY: "rate_limited",
-    Fault.UNAUTHORISED: "unauthorised",
-    Fault.RESET: "cut",
-    Fault.HALF: "cut",
-    Fault.LENGTH: "cut",
-    Fault.HUGE: "too_large",
-    Fault.NAN: "invalid_answer",
-    Fault.REFUSAL: "refused",
-    Fault.NO_CHOICES: "invalid_answer",
-    Fault.GARBAGE: "invalid_answer",
-}
-OPENED: list[AnthropicChat] = []
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    while OPENED:
-        OPENED.pop().close()
 
 
 def serving(script: Any = ({"facts": []},), **options: Any) -> ScriptedServer:
     return ScriptedServer(script, protocol="anthropic", **options)
 
 
-def chat(url: str, key: str = "") -> AnthropicChat:
-    """A model that is closed when the test is over."""
-    OPENED.append(AnthropicChat("m", url, key))
-    return OPENED[-1]
-
-
-def ask(model: AnthropicChat, schema: dict[str, Any] | None = SCHEMA, timeout_s: float = 30.0) -> Completion:
-    return model.complete(ASKED, schema=schema, max_tokens=100, timeout_s=timeout_s)
-
-
-def failure(model: AnthropicChat, timeout_s: float = 30.0) -> ModelFailed:
-    with pytest.raises(ModelFailed) as error:
-        ask(model, timeout_s=timeout_s)
-    return error.value
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return condition()
+def chat(url: str, key: str = "") -> Chat:
+    return open_chat("anthropic", url, key)
 
 
 # -- what is sent --------------------------------------------------------------------------------------------------------
@@ -119,7 +63,7 @@ def test_the_address_may_end_as_those_of_other_servers_do(end: str) -> None:
         assert ask(chat(server.url + end), None).text == "here"
 
 
-def test_nothing_is_sent_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_of_vendors_do_not_change_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "another-key")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another-token")
     monkeypatch.setenv("ANTHROPIC_PROFILE", "somebody")
@@ -263,29 +207,14 @@ def test_a_request_that_is_refused_in_every_form_is_given_up() -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@cases("fault", TOLD, ids=lambda fault: fault.value)
-def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
-    with serving(fault=fault, drip_s=0.1) as server:
-        error = failure(chat(server.url, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
-        assert get_reason(error) == TOLD[fault]
-        assert f"({TOLD[fault]})." in str(error)
-        assert len(server.requests) == 1, "whether to try again is not decided here"
-        assert wait_for(lambda: not any(thread.name == "memwell-model" for thread in threading.enumerate()))
-
-
-@cases("fault", [fault for fault in Fault if fault not in TOLD], ids=lambda fault: fault.value)
-def test_what_a_model_says_wrong_is_left_to_whoever_asked(fault: Fault) -> None:
+@cases(
+    "fault",
+    [fault for fault in Fault if fault not in REASONS and fault is not Fault.NAN],
+    ids=lambda fault: fault.value,
+)
+def test_wrong_answers_in_valid_responses_are_returned(fault: Fault) -> None:
     with serving(fault=fault) as server:
         assert ask(chat(server.url)).text
-
-
-@cases(("status", "reason"), [(302, "invalid_answer"), (404, "not_found"), (413, "bad_request"), (529, "server_error")])
-def test_other_statuses_have_names_too(status: int, reason: str) -> None:
-    with serving([Raw(status, b"", {"location": "http://127.0.0.1:9"})]) as server:
-        with pytest.raises(ModelFailed) as error:
-            ask(chat(server.url, KEY), None)
-        assert get_reason(error.value) == reason
-        assert len(server.requests) == 1, "no redirect is followed"
 
 
 @cases(
@@ -304,7 +233,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
         b'{"x": ' + b"[" * 100_000,
     ],
 )
-def test_what_is_no_completion_is_told(body: bytes) -> None:
+def test_an_invalid_completion_is_reported(body: bytes) -> None:
     with serving([Raw(200, body)]) as server:
         assert get_reason(failure(chat(server.url))) == "invalid_answer"
 
@@ -332,45 +261,6 @@ def test_an_answer_that_had_to_end_is_cut(ending: str) -> None:
     assert (error.details["tokens_in"], error.details["tokens_out"]) == (5, 9)
 
 
-# -- keys ----------------------------------------------------------------------------------------------------------------
-
-
-def shown(error: BaseException | None) -> str:
-    """All that an error, and what hangs on it, could show."""
-    found = ""
-    while error is not None:
-        found += repr(error) + str(vars(error)) + "".join(traceback.format_exception(error))
-        error = error.__cause__ or error.__context__
-    return found
-
-
-@cases("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
-def test_neither_keys_nor_words_are_shown(fault: Fault | None, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG), serving([SECRET], fault=fault, drip_s=0.1) as server:
-        model = chat(server.url, KEY)
-        told = repr(model) + str(model)
-        try:
-            ask(model, timeout_s=0.4)
-        except ModelFailed as error:
-            told += shown(error)
-    assert KEY not in told + caplog.text
-    assert SECRET not in told + caplog.text
-
-
-@pytest.mark.parametrize("key", ["sk-ключ", "sk\nx", "sk\x00"])
-def test_a_key_that_cannot_be_sent_is_refused_unseen(key: str) -> None:
-    with pytest.raises(Invalid) as error:
-        chat("http://127.0.0.1:9", key)
-    assert key not in str(error.value)
-
-
-@cases("url", ["", "nowhere", "ftp://x", "http://u:p@x", "http://x?key=1", "http://[x"])
-def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
-    with pytest.raises(Invalid) as error:
-        chat(url)
-    assert "u:p" not in str(error.value)
-
-
 # -- the setting ---------------------------------------------------------------------------------------------------------
 
 
@@ -389,7 +279,7 @@ def test_the_setting_names_model_address_and_time(text: str, wanted: LLMConfig) 
 
 
 @cases("text", ["anthropic", "anthropic:", "anthropic:@http://x", "anthropic:m?x=1"])
-def test_a_setting_that_makes_no_sense_is_told(text: str) -> None:
+def test_an_invalid_setting_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="MEMWELL_LLM is"):
         parse_llm(text, "https://elsewhere/v1")
 
@@ -423,88 +313,11 @@ def test_the_setting_opens_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-# -- the server for tests ------------------------------------------------------------------------------------------------
-
-HELLO = [{"role": "user", "content": "What is the weather in Porto?"}]
-WEATHER = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
-
-
-def client(server: ScriptedServer, **options: Any) -> Any:
-    return anthropic.Anthropic(api_key="k", base_url=server.url, max_retries=0, **{"timeout": 10, **options})
-
-
-def create(server: ScriptedServer, **options: Any) -> Any:
-    with client(server, timeout=options.pop("timeout", 10)) as model:
-        return model.messages.create(model="m", max_tokens=50, messages=HELLO, **options)
-
-
-def test_the_package_understands_words() -> None:
-    with serving(["Sunny.", TextReply("Rain.", tokens_in=5, tokens_out=2)]) as server:
-        first, second = create(server, system="Be brief."), create(server)
-    assert (first.content[0].text, first.stop_reason, first.id, first.model) == ("Sunny.", "end_turn", "msg_1", "m")
-    assert first.usage.input_tokens > 0
-    assert (second.usage.input_tokens, second.usage.output_tokens) == (5, 2)
-    assert server.requests[0].prompt == "Be brief.\nWhat is the weather in Porto?"
-
-
-def test_the_package_understands_a_stream() -> None:
-    text = "Sunny, with clouds in the afternoon. ☁️"
-    asked = {"model": "m", "max_tokens": 50, "messages": HELLO}
-    with serving([text]) as server, client(server) as model, model.messages.stream(**asked) as stream:
-        pieces = list(stream.text_stream)
-        whole = stream.get_final_message()
-    assert len(pieces) > 2
-    assert "".join(pieces) == whole.content[0].text == text
-    assert whole.usage.output_tokens == estimate_tokens(text)
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_the_package_understands_tools(streamed: bool) -> None:
-    calls = (ToolCall("weather", {"city": "Porto"}), ToolCall("weather", {"city": "Lisbon"}))
-    with serving([ToolCalls(calls)]) as server, client(server) as model:
-        asked = {"model": "m", "max_tokens": 50, "messages": HELLO, "tools": [WEATHER]}
-        if streamed:
-            with model.messages.stream(**asked) as stream:
-                answer = stream.get_final_message()
-        else:
-            answer = model.messages.create(**asked)
-    assert answer.stop_reason == "tool_use"
-    assert [(each.name, each.input) for each in answer.content] == [(call.name, call.arguments) for call in calls]
-
-
-def test_the_package_finds_what_was_marked_in_the_cache() -> None:
-    marked = [{"type": "text", "text": "You know about ships.", "cache_control": MARK}]
-    with serving(["here"]) as server:
-        first, second = create(server, system=marked).usage, create(server, system=marked).usage
-    assert (first.cache_read_input_tokens, second.cache_creation_input_tokens) == (0, 0)
-    assert first.cache_creation_input_tokens == second.cache_read_input_tokens > 0
-    assert first.input_tokens == second.input_tokens > 0
-
-
-def test_a_refusal_is_one() -> None:
-    with serving(fault=Fault.REFUSAL) as server:
-        answer = create(server)
-    assert (answer.stop_reason, answer.content) == ("refusal", [])
-
-
-def test_the_models_are_listed() -> None:
-    with serving(model="parrot") as server, client(server) as model:
-        assert [found.id for found in model.models.list()] == ["parrot"]
-
-
-ERRORS: dict[Fault, str] = {
-    Fault.ERROR: "InternalServerError",
-    Fault.BUSY: "RateLimitError",
-    Fault.UNAUTHORISED: "AuthenticationError",
-    Fault.RESET: "APIConnectionError",
-    Fault.HANG: "APITimeoutError",
-    Fault.DRIP_HEADERS: "APITimeoutError",
-}
-
-
-@cases("fault", ERRORS, ids=lambda fault: fault.value)
-def test_faults_are_what_the_package_takes_them_for(fault: Fault) -> None:
-    limit_s = 0.3 if ERRORS[fault] == "APITimeoutError" else 10
-    with serving(fault=fault, drip_s=1.0) as server, pytest.raises(anthropic.AnthropicError) as error:
-        create(server, timeout=limit_s)
-    assert type(error.value).__name__ == ERRORS[fault]
+def test_turns_that_begin_with_the_assistant_get_a_first_message() -> None:
+    """C42: windows of a conversation and summaries may begin so, and the protocol refuses it. Nothing of them is lost."""
+    given = [Message("system", "Be brief."), Message("assistant", "[Summary]"), Message("user", "And now?")]
+    _, turns = build_layout(given)
+    texts = [(turn["role"], [block["text"] for block in turn["content"]]) for turn in turns]
+    assert texts == [("user", [OPENING]), ("assistant", ["[Summary]"]), ("user", ["And now?"])]
+    _, turns = build_layout([Message("assistant", "[Summary]")])
+    assert [turn["role"] for turn in turns] == ["user", "assistant"]

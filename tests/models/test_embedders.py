@@ -147,7 +147,7 @@ def test_the_default_is_read_from_any_directory(folder: Path, llama: WordLlama) 
 
 
 @cases("damage", DAMAGED_WEIGHTS)
-def test_damaged_weights_are_told_in_a_sentence(folder: Path, damage: str) -> None:
+def test_damaged_weights_are_reported_in_a_sentence(folder: Path, damage: str) -> None:
     replace(folder / WEIGHTS, DAMAGED_WEIGHTS[damage]((folder / WEIGHTS).read_bytes()))
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
@@ -155,7 +155,7 @@ def test_damaged_weights_are_told_in_a_sentence(folder: Path, damage: str) -> No
 
 
 @cases("data", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"model": {"type": "None"}}'])
-def test_a_damaged_tokenizer_is_told_in_a_sentence(folder: Path, data: bytes) -> None:
+def test_a_damaged_tokenizer_is_reported_in_a_sentence(folder: Path, data: bytes) -> None:
     replace(folder / TOKENIZER, data)
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
@@ -163,7 +163,7 @@ def test_a_damaged_tokenizer_is_told_in_a_sentence(folder: Path, data: bytes) ->
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, TOKENIZER])
-def test_a_missing_file_is_told_in_a_sentence(folder: Path, file: str) -> None:
+def test_a_missing_file_is_reported_in_a_sentence(folder: Path, file: str) -> None:
     (folder / file).unlink()
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
@@ -328,7 +328,9 @@ def test_an_onnx_model_with_another_pooling_is_another_model(tmp_path: Path) -> 
 
 @cases("file", ["model.onnx", "tokenizer.json"])
 @cases("data", [None, b"", b"damaged"], ids=["missing", "empty", "damaged"])
-def test_a_missing_or_damaged_onnx_file_is_told_in_a_sentence(tmp_path: Path, file: str, data: bytes | None) -> None:
+def test_a_missing_or_damaged_onnx_file_is_reported_in_a_sentence(
+    tmp_path: Path, file: str, data: bytes | None
+) -> None:
     folder = onnx_folder(tmp_path / "m")
     (folder / file).unlink()
     if data is not None:
@@ -338,13 +340,13 @@ def test_a_missing_or_damaged_onnx_file_is_told_in_a_sentence(tmp_path: Path, fi
     assert_a_sentence(error, file)
 
 
-def test_an_onnx_directory_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_onnx_directory_is_reported_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ModelFailed) as error:
         Onnx(tmp_path / "nowhere")
     assert_a_sentence(error, "nowhere", "model.onnx", "tokenizer.json")
 
 
-def test_a_tokenizer_that_cannot_take_a_text_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_tokenizer_that_cannot_take_a_text_is_reported_in_a_sentence(tmp_path: Path) -> None:
     folder = onnx_folder(tmp_path / "m")
     write_tokenizer(folder / "tokenizer.json", unknown=False)
     with pytest.raises(ModelFailed) as error:
@@ -415,7 +417,7 @@ def test_an_endpoint_is_named_by_its_model_and_place(server: EmbeddingServer) ->
 
 
 @cases("answer", ["error", "busy", "garbage", "half"])
-def test_an_endpoint_that_fails_is_told_in_a_sentence_and_recovers(server: EmbeddingServer, answer: Any) -> None:
+def test_a_failing_endpoint_is_reported_in_a_sentence_and_recovers(server: EmbeddingServer, answer: Any) -> None:
     model = endpoint(server)
     server.answer = answer
     for ask in (lambda: model.embed(["one"]), lambda: model.dimensions):
@@ -449,7 +451,7 @@ BODIES: dict[str, bytes] = {
 
 
 @cases("body", BODIES)
-def test_an_answer_that_is_none_is_refused_in_a_sentence(server: EmbeddingServer, body: str) -> None:
+def test_an_invalid_answer_is_refused_in_a_sentence(server: EmbeddingServer, body: str) -> None:
     server.body = BODIES[body]
     with pytest.raises(ModelFailed) as error:
         endpoint(server).embed(["one"])
@@ -486,7 +488,7 @@ def test_an_endpoint_that_does_not_finish_is_given_up(server: EmbeddingServer, a
     assert_a_sentence(error, "endpoint")
 
 
-def test_nobody_at_the_address_is_told_in_a_sentence() -> None:
+def test_an_unreachable_address_is_reported_in_a_sentence() -> None:
     with EmbeddingServer() as gone:
         pass
     with pytest.raises(ModelFailed) as error:
@@ -495,7 +497,7 @@ def test_nobody_at_the_address_is_told_in_a_sentence() -> None:
 
 
 @cases("url", ["", "nonsense", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999"])
-def test_an_address_that_is_none_is_told_in_a_sentence(url: str) -> None:
+def test_an_invalid_address_is_reported_in_a_sentence(url: str) -> None:
     with pytest.raises((ModelFailed, Invalid)) as error:
         Endpoint("tiny", url, KEY).embed(["one"])
     assert str(error.value).endswith(".")
@@ -503,7 +505,7 @@ def test_an_address_that_is_none_is_told_in_a_sentence(url: str) -> None:
 
 
 @cases("key", [f"{KEY}\r", f"{KEY}\n", f"{KEY}\0", f"{KEY}ü"])
-def test_a_key_that_cannot_be_sent_is_not_told(server: EmbeddingServer, key: str) -> None:
+def test_a_key_that_cannot_be_sent_is_not_shown(server: EmbeddingServer, key: str) -> None:
     """A line end that came with the key from a file must not bring the key into the error."""
     result = outcome(lambda: Endpoint("tiny", server.url, key).embed(["one"]))
     if isinstance(result, Exception):
@@ -579,7 +581,7 @@ def test_fastembed_gives_unit_vectors_of_the_models_width() -> None:
     assert model.embed([]).shape == (0, 16)
 
 
-def test_fastembed_that_cannot_load_is_told_in_a_sentence() -> None:
+def test_fastembed_that_cannot_load_is_reported_in_a_sentence() -> None:
     def load(name: str) -> Any:
         raise OSError("no network")
 
@@ -588,7 +590,7 @@ def test_fastembed_that_cannot_load_is_told_in_a_sentence() -> None:
     assert_a_sentence(error, "BAAI/small", "no network")
 
 
-def test_fastembed_that_fails_later_is_told_in_a_sentence() -> None:
+def test_fastembed_that_fails_later_is_reported_in_a_sentence() -> None:
     fake = FakeTextEmbedding()
     model = Fastembed("BAAI/small", lambda name: fake)
 

@@ -1,11 +1,10 @@
-"""The scripted server speaks the protocol as OpenAI's own package understands it, fails as told, and leaves nothing."""
+"""The scripted server speaks the protocol as OpenAI's own package understands it, fails on request, and leaves no thread."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from memwell.testing import ToolCall, ToolCalls
 
 from ..cases import cases
 from ..scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
+from ..waiting import wait_until
 
 pytestmark = pytest.mark.engines()
 
@@ -116,7 +116,7 @@ def test_faults_are_what_the_package_takes_them_for(fault: Fault) -> None:
         assert error.value.response.headers["retry-after"] == "20"
 
 
-def test_it_heals_when_it_is_told_to() -> None:
+def test_it_answers_again_without_the_fault() -> None:
     with ScriptedServer(["fine"], fault=Fault.ERROR) as server:
         with pytest.raises(openai.InternalServerError):
             create(server)
@@ -135,7 +135,7 @@ def test_it_heals_when_it_is_told_to() -> None:
         ("POST", "/v1/chat/completions", b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}', 200),
     ],
 )
-def test_what_is_not_asked_as_it_should_be_is_told(method: str, path: str, body: bytes | None, status: int) -> None:
+def test_invalid_requests_get_an_error(method: str, path: str, body: bytes | None, status: int) -> None:
     with ScriptedServer() as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         connection = http.client.HTTPConnection(host, timeout=5)
@@ -174,8 +174,7 @@ def test_nothing_of_it_is_left(fault: Fault | None) -> None:
         connections = [http.client.HTTPConnection(host, timeout=5) for _ in range(5)]
         for connection in connections:
             connection.request("POST", "/v1/chat/completions", json.dumps({"model": "m", "messages": ASKED}))
-        while len(server.requests) < 5:
-            time.sleep(0.01)
+        wait_until(lambda: len(server.requests) == 5)
     assert server.connections == 0
     assert set(threading.enumerate()) <= before
     for connection in connections:

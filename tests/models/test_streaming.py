@@ -1,19 +1,16 @@
-"""Answers in pieces: they come as they are said, end in time whatever a server does, and leave nothing when nobody listens."""
+"""Streamed answers: pieces arrive at once, streams end in time whatever the server does, and closing one ends its call."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from memwell import ModelFailed
-from memwell.models.anthropic_chat import AnthropicChat
 from memwell.models.chat import Fallbacks, RequestOptions, list_options, parse_events
 from memwell.models.completer import (
     Completion,
@@ -24,64 +21,16 @@ from memwell.models.completer import (
     model_error,
     stream_completion,
 )
-from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
 
 from ..cases import cases
 from ..scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, StreamFault, TextReply
+from ..waiting import wait_until
+from .chats import ASKED, KEY, SECRET, STREAM_REASONS, Chat, Kind, limit_s, no_call_is_open, open_chat, render_chain
 
 pytestmark = pytest.mark.engines()
 
-Kind = Literal["openai", "anthropic"]
-Chat = OpenAIChat | AnthropicChat
-KINDS: tuple[Kind, ...] = ("openai", "anthropic")
-KEY = "sk-never-to-be-seen"
-SECRET = "the parrot's name is Coco"
-ASKED = [Message("system", "Answer."), Message("user", SECRET)]
 TEXT = "She moved to Porto in spring, and likes it there. ☀️"
-LIMIT_S = 1.0
-"""For what never ends by itself."""
-
-TOLD: dict[Fault | StreamFault, str] = {
-    Fault.HANG: "timeout",
-    Fault.DRIP: "timeout",
-    Fault.DRIP_HEADERS: "timeout",
-    Fault.ERROR: "server_error",
-    Fault.BUSY: "rate_limited",
-    Fault.UNAUTHORISED: "unauthorised",
-    Fault.RESET: "cut",
-    Fault.HALF: "cut",
-    Fault.LENGTH: "cut",
-    Fault.HUGE: "too_large",
-    Fault.REFUSAL: "refused",
-    Fault.NO_CHOICES: "invalid_answer",
-    Fault.GARBAGE: "invalid_answer",
-    StreamFault.GARBAGE: "invalid_answer",
-    StreamFault.CUT: "cut",
-    StreamFault.HANG: "timeout",
-    StreamFault.DRIP: "timeout",
-    StreamFault.ERROR: "server_error",
-}
-OPENED: list[Chat] = []
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
-def chat(kind: Kind, server: ScriptedServer, key: str = "") -> Chat:
-    """A model that is closed when the test is over."""
-    OPENED.append((OpenAIChat if kind == "openai" else AnthropicChat)("m", server.url, key))
-    return OPENED[-1]
 
 
 def streamed(model: Streamer, timeout_s: float = 5.0, **wish: float) -> list[str | Completion]:
@@ -96,17 +45,6 @@ def failing(model: Streamer, timeout_s: float = 5.0) -> tuple[list[str | Complet
     return came, error.value
 
 
-def threads() -> int:
-    return sum(thread.name == "memwell-model" for thread in threading.enumerate())
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return condition()
-
-
 def sse(*data: str) -> Raw:
     return Raw(200, "".join(f"data: {each}\n\n" for each in data).encode(), {"content-type": "text/event-stream"})
 
@@ -116,7 +54,7 @@ def sse(*data: str) -> Raw:
 
 def test_pieces_come_first_and_the_whole_last(kind: Kind) -> None:
     with ScriptedServer([TextReply(TEXT, tokens_in=11, tokens_out=7)], protocol=kind) as server:
-        *pieces, whole = streamed(chat(kind, server))
+        *pieces, whole = streamed(open_chat(kind, server.url))
     assert whole == Completion(TEXT, 11, 7)
     assert len(pieces) > 2
     assert "".join(map(str, pieces)) == TEXT
@@ -125,7 +63,7 @@ def test_pieces_come_first_and_the_whole_last(kind: Kind) -> None:
 def test_pieces_are_not_kept_back_until_the_end(kind: Kind) -> None:
     with (
         ScriptedServer(fault=StreamFault.HANG, protocol=kind) as server,
-        closing(chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=60)) as stream,
+        closing(open_chat(kind, server.url).stream(ASKED, max_tokens=100, timeout_s=60)) as stream,
     ):
         assert isinstance(next(stream), str)
 
@@ -133,36 +71,26 @@ def test_pieces_are_not_kept_back_until_the_end(kind: Kind) -> None:
 def test_an_answer_without_words_is_only_a_whole(kind: Kind) -> None:
     with ScriptedServer([TextReply("", 3, 1)], protocol=kind) as server:
         expected = [Completion("", 3, 1)]
-        assert streamed(chat(kind, server)) == expected
+        assert streamed(open_chat(kind, server.url)) == expected
 
 
 def test_nothing_is_sent_before_the_first_piece_is_asked_for(kind: Kind) -> None:
     with ScriptedServer(["here"], protocol=kind) as server:
-        stream = chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=5)
+        stream = open_chat(kind, server.url).stream(ASKED, max_tokens=100, timeout_s=5)
         assert server.requests == []
         assert next(stream) == "here"
         stream.close()
 
 
-def test_a_listener_who_is_late_still_hears_what_came_in_time(kind: Kind) -> None:
-    with ScriptedServer([TEXT], protocol=kind) as server:
-        stream = chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=2.0)
-        first = next(stream)
-        time.sleep(2.5)
-        *rest, whole = list(stream)
-    assert isinstance(whole, Completion)
-    assert "".join(map(str, [first, *rest])) == whole.text == TEXT
-
-
 def test_connections_are_used_again(kind: Kind) -> None:
     with ScriptedServer([TEXT], protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         for _ in range(3):
             streamed(model)
             model.complete(ASKED, schema=None, max_tokens=100, timeout_s=5)
-        assert wait_for(lambda: server.connections == 1)
+        wait_until(lambda: server.connections == 1)
         model.close()
-        assert wait_for(lambda: server.connections == 0)
+        wait_until(lambda: server.connections == 0)
 
 
 def test_several_threads_may_listen_at_once(kind: Kind) -> None:
@@ -175,7 +103,7 @@ def test_several_threads_may_listen_at_once(kind: Kind) -> None:
         found.append(list(model.stream(ASKED, max_tokens=number, timeout_s=30))[-1])
 
     with ScriptedServer(echo, protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         listeners = [threading.Thread(target=listen, args=(model, number)) for number in range(1, 9)]
         for listener in listeners:
             listener.start()
@@ -190,7 +118,7 @@ def test_several_threads_may_listen_at_once(kind: Kind) -> None:
 
 def test_an_openai_server_is_asked_to_count() -> None:
     with ScriptedServer(["here"]) as server:
-        streamed(chat("openai", server))
+        streamed(open_chat("openai", server.url))
     (request,) = server.requests
     assert request.body["stream"] is True
     assert request.body["stream_options"] == {"include_usage": True}
@@ -202,7 +130,7 @@ def test_a_server_that_cannot_count_is_asked_without_from_then_on() -> None:
         return Raw(400, b"{}") if "stream_options" in request.body else "four words of text"
 
     with ScriptedServer(picky) as server:
-        model = chat("openai", server)
+        model = open_chat("openai", server.url)
         expected = sum(estimate_tokens(message.content) for message in ASKED)
         assert streamed(model)[-1] == streamed(model)[-1] == Completion("four words of text", expected, 5)
     assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
@@ -210,7 +138,7 @@ def test_a_server_that_cannot_count_is_asked_without_from_then_on() -> None:
 
 def test_a_temperature_is_sent_if_it_is_given(kind: Kind) -> None:
     with ScriptedServer(["here"], protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         streamed(model, temperature=0.7)
         model.complete(ASKED, schema=None, max_tokens=100, timeout_s=5, temperature=0.4)
         streamed(model)
@@ -223,7 +151,7 @@ def test_a_server_that_takes_no_temperature_is_asked_without_from_then_on(kind: 
         return Raw(400, b"{}") if request.body.get("temperature") else "here"
 
     with ScriptedServer(picky, protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         assert streamed(model, temperature=0.7)[0] == streamed(model, temperature=0.9)[0] == "here"
     assert [bool(request.body.get("temperature")) for request in server.requests] == [True, False, False]
 
@@ -257,30 +185,31 @@ def test_only_a_request_that_is_refused_is_sent_in_another_way() -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@cases("fault", TOLD, ids=lambda fault: fault.value)
+@cases("fault", STREAM_REASONS, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(kind: Kind, fault: Fault | StreamFault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server:
-        came, error = failing(chat(kind, server, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
-        assert get_reason(error) == TOLD[fault]
-        assert f"({TOLD[fault]})." in str(error)
+        came, error = failing(open_chat(kind, server.url, KEY), limit_s(STREAM_REASONS[fault]))
+        assert get_reason(error) == STREAM_REASONS[fault]
+        assert f"({STREAM_REASONS[fault]})." in str(error)
         assert all(isinstance(piece, str) for piece in came), "what fails is never a whole"
         assert bool(came) == (isinstance(fault, StreamFault) or fault is Fault.LENGTH)
         assert len(server.requests) == 1, "whether to try again is not decided here"
-        assert wait_for(lambda: threads() == 0), "the call has ended on this side too"
+        wait_until(no_call_is_open), "the call has ended on this side too"
 
 
 @cases("fault", StreamFault, ids=lambda fault: fault.value)
 def test_an_answer_that_is_not_streamed_fails_likewise(kind: Kind, fault: StreamFault) -> None:
-    limit_s = LIMIT_S if TOLD[fault] == "timeout" else 30
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server, pytest.raises(ModelFailed) as error:
-        chat(kind, server).complete(ASKED, schema=None, max_tokens=100, timeout_s=limit_s)
-    assert get_reason(error.value) == TOLD[fault]
+        open_chat(kind, server.url).complete(
+            ASKED, schema=None, max_tokens=100, timeout_s=limit_s(STREAM_REASONS[fault])
+        )
+    assert get_reason(error.value) == STREAM_REASONS[fault]
 
 
 @cases("fault", [Fault.REFUSAL, Fault.LENGTH], ids=lambda fault: fault.value)
-def test_what_was_spent_on_a_failure_is_told(kind: Kind, fault: Fault) -> None:
+def test_tokens_spent_on_a_failure_are_counted(kind: Kind, fault: Fault) -> None:
     with ScriptedServer(fault=fault, protocol=kind) as server:
-        _, error = failing(chat(kind, server))
+        _, error = failing(open_chat(kind, server.url))
     assert error.details["tokens_in"] > 0
     assert error.details["tokens_out"] >= 0
 
@@ -289,14 +218,14 @@ def test_what_was_spent_on_a_failure_is_told(kind: Kind, fault: Fault) -> None:
 def test_statuses_have_names(kind: Kind, status: int) -> None:
     reasons = {302: "invalid_answer", 404: "not_found", 503: "server_error"}
     with ScriptedServer([Raw(status, b"", {"location": "http://127.0.0.1:9/v1"})], protocol=kind) as server:
-        assert get_reason(failing(chat(kind, server))[1]) == reasons[status]
+        assert get_reason(failing(open_chat(kind, server.url))[1]) == reasons[status]
         assert len(server.requests) == 1, "no redirect is followed"
 
 
-def test_nobody_there_is_told(kind: Kind) -> None:
+def test_an_unreachable_server_is_reported(kind: Kind) -> None:
     with ScriptedServer(protocol=kind) as server:
         pass
-    assert get_reason(failing(chat(kind, server))[1]) == "unreachable"
+    assert get_reason(failing(open_chat(kind, server.url))[1]) == "unreachable"
 
 
 SAID = '{"choices": [{"delta": {"content": "hi"}, "finish_reason": null}]}'
@@ -336,9 +265,9 @@ DEEP = '{"choices": ' + "[" * 100_000 + "]" * 100_000 + "}"
         ("anthropic", [SPOKEN.replace("hi", "x" * 900_000)] * 20, "too_large"),
     ],
 )
-def test_a_stream_that_is_none_is_told(kind: Kind, data: list[str], reason: str) -> None:
+def test_an_invalid_stream_is_reported(kind: Kind, data: list[str], reason: str) -> None:
     with ScriptedServer([sse(*data)], protocol=kind) as server:
-        assert get_reason(failing(chat(kind, server))[1]) == reason
+        assert get_reason(failing(open_chat(kind, server.url))[1]) == reason
 
 
 @cases(
@@ -357,7 +286,7 @@ def test_a_stream_that_is_a_little_different_is_understood(
     kind: Kind, data: list[str], tokens: tuple[int, int] | None
 ) -> None:
     with ScriptedServer([sse(*data)], protocol=kind) as server:
-        piece, whole = streamed(chat(kind, server))
+        piece, whole = streamed(open_chat(kind, server.url))
     assert piece == "hi"
     estimate = (sum(estimate_tokens(message.content) for message in ASKED), 1)
     assert whole == Completion("hi", *(tokens or estimate))
@@ -368,25 +297,25 @@ def test_a_stream_that_is_a_little_different_is_understood(
 
 def test_closing_early_ends_the_call_and_its_connection(kind: Kind) -> None:
     with ScriptedServer(fault=StreamFault.DRIP, drip_s=0.05, protocol=kind) as server:
-        stream = chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=60)
+        stream = open_chat(kind, server.url).stream(ASKED, max_tokens=100, timeout_s=60)
         assert isinstance(next(stream), str)
         assert server.connections == 1
         stream.close()
-        assert wait_for(lambda: threads() == 0)
-        assert wait_for(lambda: server.connections == 0)
+        wait_until(no_call_is_open)
+        wait_until(lambda: server.connections == 0)
 
 
 def test_closing_early_also_ends_a_call_in_which_nothing_comes(kind: Kind) -> None:
     with ScriptedServer(fault=StreamFault.HANG, protocol=kind) as server:
-        stream = chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=60)
+        stream = open_chat(kind, server.url).stream(ASKED, max_tokens=100, timeout_s=60)
         assert isinstance(next(stream), str)
         stream.close()
-        assert wait_for(lambda: threads() == 0), "whoever reads has noticed"
+        wait_until(no_call_is_open), "whoever reads has noticed"
 
 
 def test_closing_one_stream_ends_no_other(kind: Kind) -> None:
     with ScriptedServer([StreamFault.HANG, TEXT], protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         given_up = model.stream(ASKED, max_tokens=100, timeout_s=60)
         next(given_up)
         other = model.stream(ASKED, max_tokens=100, timeout_s=60)
@@ -399,34 +328,24 @@ def test_closing_one_stream_ends_no_other(kind: Kind) -> None:
 
 def test_a_stream_that_is_forgotten_ends_too(kind: Kind) -> None:
     with ScriptedServer(fault=StreamFault.DRIP, drip_s=0.05, protocol=kind) as server:
-        next(chat(kind, server).stream(ASKED, max_tokens=100, timeout_s=60))
-        assert wait_for(lambda: threads() == 0)
+        next(open_chat(kind, server.url).stream(ASKED, max_tokens=100, timeout_s=60))
+        wait_until(no_call_is_open)
 
 
 # -- keys and words ------------------------------------------------------------------------------------------------------
 
 
-def shown(error: BaseException | None) -> str:
-    """All that an error, and what hangs on it, could show: nothing of the packages, whose errors hold the request."""
-    found = ""
-    while error is not None:
-        assert type(error).__module__.partition(".")[0] in ("memwell", "msgspec", "builtins")
-        found += repr(error) + str(vars(error)) + "".join(traceback.format_exception(error))
-        error = error.__cause__ or error.__context__
-    return found
-
-
-@cases("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
+@cases("fault", [None, *STREAM_REASONS], ids=lambda fault: fault.value if fault else "none")
 def test_neither_keys_nor_words_are_shown(
     kind: Kind, fault: Fault | StreamFault | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG), ScriptedServer([SECRET], fault=fault, drip_s=0.1, protocol=kind) as server:
-        model = chat(kind, server, KEY)
+        model = open_chat(kind, server.url, KEY)
         told = repr(model) + str(model)
         try:
             streamed(model, timeout_s=0.4)
         except ModelFailed as error:
-            told += shown(error)
+            told += render_chain(error)
     assert KEY not in told + caplog.text
     assert SECRET not in told + caplog.text
 
@@ -498,7 +417,7 @@ def test_a_model_that_streams_is_passed_through_and_closed() -> None:
 
 def test_both_kinds_stream(kind: Kind) -> None:
     with ScriptedServer([TEXT], protocol=kind) as server:
-        model = chat(kind, server)
+        model = open_chat(kind, server.url)
         assert isinstance(model, Streamer)
         *pieces, whole = stream_completion(model, ASKED, max_tokens=100, timeout_s=5)
     assert isinstance(whole, Completion)
@@ -518,7 +437,7 @@ def test_events_are_read_however_they_are_cut(size: int) -> None:
 
 
 @cases("end", [b"data: x", b"data: x\n", b"", b"\n\n"])
-def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
+def test_an_incomplete_event_is_ignored(end: bytes) -> None:
     assert list(parse_events([b"data: whole\n\n" + end], 1000)) == [b"whole"]
 
 
@@ -526,7 +445,7 @@ def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
     ("wire", "reason"),
     [(b"<html>\n\n", "invalid_answer"), (b'{"a": 1}\n', "invalid_answer"), (b"x" * 2000, "too_large")],
 )
-def test_what_is_no_event_is_told(wire: bytes, reason: str) -> None:
+def test_an_invalid_event_is_reported(wire: bytes, reason: str) -> None:
     with pytest.raises(ModelFailed) as error:
         list(parse_events([wire], 1000))
     assert get_reason(error.value) == reason

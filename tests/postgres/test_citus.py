@@ -86,7 +86,7 @@ def test_references_are_taken_away_first_and_put_back_last() -> None:
     ]
 
 
-def test_what_is_done_already_is_left_alone() -> None:
+def test_distributed_tables_are_not_distributed_again() -> None:
     db = Recorded("writer", "entry", "tenant")
     distributed(db)
     made = [line for line in db.said if "create_" in line]

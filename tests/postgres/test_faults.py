@@ -34,6 +34,7 @@ from ..engines import Memory
 from ..live import live
 from ..postgres_server import Proxy, Server, address, rewrite
 from ..processes import free_port
+from ..waiting import wait_until
 
 SECRET = "s3cret-w0rd"
 TEMPLATE = "memwell"
@@ -246,21 +247,21 @@ def test_a_user_who_owns_nothing_gets_along_once_the_tables_are_there(town: Town
         assert said(memory) == ["first", "second"]
 
 
-def test_a_user_who_may_make_no_schema_is_told_so(town: Town) -> None:
+def test_a_database_user_without_the_right_to_create_schemas_is_an_error(town: Town) -> None:
     town.run("CREATE EXTENSION vector", "CREATE ROLE memwell_app", "GRANT memwell_app TO guest")
     error = refused(town.dsn("guest"))
     assert type(error) is StorageError
     assert re.search(r"at postgresql://guest@.* does not allow it: permission denied .*administrator", error.message)
 
 
-def test_a_user_who_is_not_allowed_in_is_told_so(town: Town) -> None:
+def test_a_database_user_without_access_is_an_error(town: Town) -> None:
     town.run("REVOKE CONNECT ON DATABASE town FROM PUBLIC")
     error = refused(town.dsn("guest"))
     assert type(error) is StorageError
     assert "refused the user" in error.message
 
 
-def test_a_server_without_pgvector_is_told_so(town: Town) -> None:
+def test_a_server_without_pgvector_is_an_error(town: Town) -> None:
     """A path on which there are no extensions stands for one that nobody has installed any on."""
     town.run("ALTER DATABASE town SET extension_control_path = '/nowhere'")
     error = refused(rewrite(town.server.dsn(), dbname="town"))
@@ -350,7 +351,7 @@ def test_a_password_that_is_changed_and_changed_back_needs_no_new_start(
         ("23505", StorageError, False),  # a rule is broken
     ],
 )
-def test_what_postgresql_reports_is_told_in_our_words(state: str, kind: type[MemwellError], again: bool) -> None:
+def test_errors_of_postgresql_are_reported_in_our_words(state: str, kind: type[MemwellError], again: bool) -> None:
     error = pg.lookup(state)("something. And so on\nDETAIL: nobody's business")
     told = connect.to_error(error)
     assert type(told) is kind
@@ -391,7 +392,7 @@ def test_a_closed_store_says_that_it_is_closed(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-def test_who_finds_all_connections_in_use_is_told_to_try_again(
+def test_a_caller_that_finds_all_connections_in_use_is_asked_to_retry(
     dsn: str, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "WAIT_S", 0.2)
@@ -465,9 +466,7 @@ def test_connections_are_used_again_and_no_more_than_allowed(server: Server, dsn
     wait_until(lambda: not connections(server, dsn))
 
 
-def test_connections_that_nobody_needs_any_more_are_closed(
-    server: Server, dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_connections_are_closed(server: Server, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(dsn) as store:
         with held(store, 4):
             assert len(connections(server, dsn)) >= 4
@@ -477,7 +476,7 @@ def test_connections_that_nobody_needs_any_more_are_closed(
         wait_until(lambda: len(connections(server, dsn)) == 1)
 
 
-def test_a_transaction_that_was_left_open_is_given_to_nobody(dsn: str) -> None:
+def test_a_connection_with_an_open_transaction_is_not_reused(dsn: str) -> None:
     with opened(dsn, connections=1) as store:
         for ending in ("BEGIN", "BEGIN; SELECT 1 / 0"):
             connection = store._pool.take()
@@ -523,7 +522,7 @@ def test_a_server_that_ends_idle_connections_is_no_trouble(server: Server, dsn: 
         assert store.read(TENANT, notes) == ["noted"] * 3
 
 
-def test_too_many_connections_on_the_server_are_told_as_that(server: Server, dsn: str) -> None:
+def test_too_many_connections_on_the_server_are_reported_as_such(server: Server, dsn: str) -> None:
     server.run_sql(f'ALTER DATABASE "{database_of(dsn)}" CONNECTION LIMIT 1')
     server.run_sql(f"CREATE ROLE many LOGIN PASSWORD '{SECRET}'")
     server.run_sql("GRANT memwell_app TO many")
@@ -867,7 +866,7 @@ def nth(n: int, action: Callable[[Tx], Any]) -> Callable[[Tx], None]:
     return lambda tx: next(actions, lambda tx: None)(tx)
 
 
-def test_those_who_queued_up_share_one_transaction(batch: Batch) -> None:
+def test_queued_writers_share_one_transaction(batch: Batch) -> None:
     seen: list[int] = []
     works = [noting(n, lambda tx: seen.append(batch.transaction())) for n in range(8)]
     assert batch.together(*works) == list("01234567") == batch.noted()
@@ -910,7 +909,7 @@ def test_what_one_of_a_group_makes_the_next_one_sees(batch: Batch) -> None:
     assert batch.together(look, look_and_make, look) == [None, [None, (1, "{}")], (1, "{}")]
 
 
-def test_what_is_undone_is_not_remembered(batch: Batch) -> None:
+def test_lookups_of_a_failed_write_are_forgotten(batch: Batch) -> None:
     def make_and_fail(tx: Tx) -> None:
         make(tx)
         look(tx)
@@ -921,14 +920,14 @@ def test_what_is_undone_is_not_remembered(batch: Batch) -> None:
     assert after is None
 
 
-def test_each_failure_is_told_to_its_own_author(batch: Batch) -> None:
+def test_each_writer_gets_its_own_error(batch: Batch) -> None:
     works = [noting(0, fail), noting(1, hush), noting(2), noting(3, break_a_rule), noting(4, fail)]
     assert [type(each) for each in batch.together(*works)] == [Failed, StorageError, str, StorageError, Failed]
     assert batch.noted() == ["2"]
 
 
 @pytest.mark.parametrize("losing", [0, 2, 3])
-def test_a_connection_that_is_lost_under_all_of_them_costs_nobody_anything(batch: Batch, losing: int) -> None:
+def test_a_connection_lost_by_a_whole_group_loses_no_write(batch: Batch, losing: int) -> None:
     lose = once(batch.lose)
     works = [noting(n, lose if n == losing else lambda tx: None) for n in range(4)]
     assert batch.together(*works) == list("0123")
@@ -936,7 +935,7 @@ def test_a_connection_that_is_lost_under_all_of_them_costs_nobody_anything(batch
 
 
 @pytest.mark.parametrize("losing", [0, 1, 3])
-def test_a_connection_that_is_lost_while_each_is_tried_apart_costs_nobody_anything(batch: Batch, losing: int) -> None:
+def test_a_connection_lost_during_single_attempts_loses_no_write(batch: Batch, losing: int) -> None:
     lose = nth(2, batch.lose)
     works = [noting(n, lose if n == losing else lambda tx: None) for n in range(4)]
     outcomes = batch.together(*works[:2], noting("bad", fail), *works[2:])
@@ -946,7 +945,7 @@ def test_a_connection_that_is_lost_while_each_is_tried_apart_costs_nobody_anythi
 
 
 @pytest.mark.parametrize("statement", ["SAVEPOINT", "ROLLBACK TO", "RELEASE"])
-def test_a_connection_that_is_lost_at_a_savepoint_costs_nobody_anything(
+def test_a_connection_lost_at_a_savepoint_loses_no_write(
     server: Server, proxy: Proxy, dsn: str, statement: str
 ) -> None:
     with opened(proxy.dsn(dsn)) as store:
@@ -959,7 +958,9 @@ def test_a_connection_that_is_lost_at_a_savepoint_costs_nobody_anything(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it arrives", "before its answer"])
-def test_a_commit_that_is_cut_is_claimed_by_nobody(server: Server, proxy: Proxy, dsn: str, after: bool) -> None:
+def test_an_interrupted_commit_is_acknowledged_to_no_caller(
+    server: Server, proxy: Proxy, dsn: str, after: bool
+) -> None:
     with opened(proxy.dsn(dsn)) as store:
         batch = Batch(server, store)
         event = proxy.cut(lambda message: b"COMMIT" in message, after)
@@ -1142,13 +1143,6 @@ def held(store: Any, count: int, tenant: str = TENANT) -> Iterator[None]:
         for thread in threads:
             thread.join(SOON_S)
     assert not any(thread.is_alive() for thread in threads)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.002)
 
 
 def caught(work: Callable[[], Any]) -> Any:

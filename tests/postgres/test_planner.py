@@ -189,7 +189,7 @@ def test_every_query_goes_through_a_key_that_begins_with_the_tenant(within: Db, 
 
 
 @cases("sql", TOO_MUCH.values(), ids=TOO_MUCH.keys())
-def test_what_reads_too_much_is_noticed(within: Db, sql: str) -> None:
+def test_statements_that_read_too_much_are_noticed(within: Db, sql: str) -> None:
     assert [scan for scan in scans(within, sql) if scan.by is None or scan.is_whole]
 
 

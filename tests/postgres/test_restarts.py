@@ -1,4 +1,4 @@
-"""What is left when PostgreSQL or a process that uses it is stopped: whatever was acknowledged, once; and others go on."""
+"""PostgreSQL or a process that uses it is stopped: acknowledged writes are there once, and other processes continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from ..engines import Memory
 from ..live import live
 from ..postgres_server import Server, rewrite
 from ..processes import FLOW, HALL, Planned, planned
+from ..waiting import wait_until
 
 WRITERS = 8
 RESTARTS = 20
@@ -65,13 +66,6 @@ def opened(dsn: str, **settings: Any) -> Iterator[PostgresStore]:
         yield store
     finally:
         store.close()
-
-
-def wait_until(true: Callable[[], Any], what: str = "it did not happen") -> None:
-    deadline = time.monotonic() + SOON_S
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.002)
 
 
 # -- the server is restarted ---------------------------------------------------------------------------------------------
@@ -225,7 +219,7 @@ def test_an_outage_is_a_503_and_ends_by_itself(
     assert not [record for record in caplog.records if "crashed" in record.message]
 
 
-def test_who_opens_a_memory_during_an_outage_is_told_so_and_may_come_back(server: Server, dsn: str) -> None:
+def test_opening_a_memory_during_an_outage_fails_and_can_be_repeated(server: Server, dsn: str) -> None:
     server.kill()
     with pytest.raises(Unavailable, match="cannot be reached"):
         Memory(dsn, worker=False)

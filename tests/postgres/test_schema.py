@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..conformance.scene import finish, python, run_python
 from ..conftest import CHAOS
 from ..engines import TEMPLATE
 from ..postgres_server import VARIABLE, Proxy, Server, address, rewrite
+from ..waiting import wait_until
 from . import catalog
 from .catalog import INSIDE, Db
 from .databases import database, open_once, owner, take_step, user
@@ -194,7 +195,7 @@ def test_text_is_ordered_byte_by_byte_wherever_an_index_orders_it(db: Db) -> Non
     assert [column for column in sorted(ordered & collations.keys()) if collations[column] != "C"] == []
 
 
-def test_every_table_is_known_to_whoever_empties_a_tenant(db: Db) -> None:
+def test_dropping_a_tenant_empties_every_table(db: Db) -> None:
     assert set(catalog.tables(db)) == {*INSIDE, *migrate.SYSTEM_TABLES}
 
 
@@ -232,7 +233,7 @@ def test_processes_that_migrate_at_once_take_turns(empty: str, today: str) -> No
     with psycopg.connect(empty) as holder:
         holder.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
         openers = [python(OPEN, empty) for _ in range(3)]
-        _wait_for(lambda: _waiting(empty) == len(openers))
+        wait_until(lambda: _waiting(empty) == len(openers))
     for opener in openers:
         finish(opener)
     assert described(empty) == today
@@ -244,7 +245,7 @@ def test_a_migration_that_takes_long_is_waited_for(empty: str) -> None:
     with psycopg.connect(empty) as holder:
         holder.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
         opener = python(OPEN, rewrite(empty, options=impatient))
-        _wait_for(lambda: _waiting(empty) == 1)
+        wait_until(lambda: _waiting(empty) == 1)
         time.sleep(0.2)
     finish(opener)
     with use_connection(empty, options=impatient) as db, db.transaction():
@@ -259,7 +260,7 @@ def test_opening_what_is_current_changes_nothing(empty: str) -> None:
     assert _written(empty) == before
 
 
-def test_what_was_made_before_the_baseline_is_refused(empty: str) -> None:
+def test_files_older_than_the_baseline_are_refused(empty: str) -> None:
     open_once(empty)
     with psycopg.connect(empty) as db:
         db.execute(f"DELETE FROM {SCHEMA}.migration")
@@ -268,7 +269,7 @@ def test_what_was_made_before_the_baseline_is_refused(empty: str) -> None:
         open_once(empty)
 
 
-def test_what_a_newer_program_made_is_refused(empty: str) -> None:
+def test_files_of_a_newer_version_are_refused(empty: str) -> None:
     open_once(empty)
     with psycopg.connect(empty) as db:
         db.execute(
@@ -278,7 +279,7 @@ def test_what_a_newer_program_made_is_refused(empty: str) -> None:
         open_once(empty)
 
 
-def test_whoever_may_use_the_tables_may_open_them_but_not_change_them(empty: str) -> None:
+def test_a_role_that_may_use_the_tables_opens_but_does_not_change_them(empty: str) -> None:
     with owner(empty) as dsn, user(empty, f"GRANT {ROLE} TO") as guest:
         with pytest.raises(StorageError, match="does not allow"):
             open_once(guest)
@@ -307,7 +308,7 @@ def test_databases_of_one_server_that_make_the_role_at_once_both_succeed(today: 
         dsns = [server.copy(server.dsn("template1")) for _ in range(2)]
         holder.execute(f"CREATE ROLE {ROLE} NOLOGIN")
         openers = [python(OPEN, dsn) for dsn in dsns]
-        _wait_for(lambda: all(_waiting(dsn) == 1 for dsn in dsns))
+        wait_until(lambda: all(_waiting(dsn) == 1 for dsn in dsns))
         holder.rollback()
         for opener in openers:
             finish(opener)
@@ -353,13 +354,6 @@ def _waiting(dsn: str) -> int:
     with psycopg.connect(dsn, autocommit=True) as db:
         sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = CURRENT_DATABASE()"
         return int((db.execute(sql).fetchone() or (0,))[0])
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def _written(dsn: str) -> list[Any]:

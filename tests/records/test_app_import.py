@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Invalid
-from memwell.workflows.app_transfer import Imported
+from memwell import Conflict, Invalid, function
+from memwell.workflows.app_transfer import ImportedApp
 
 from ..cases import cases
 from ..engines import Memory
@@ -25,6 +25,8 @@ flow:
   - do: say
 """
 
+function("reply")(lambda message: message)
+
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
@@ -32,7 +34,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-def acted(made: Imported) -> dict[tuple[str, str], tuple[str, str | None]]:
+def acted(made: ImportedApp) -> dict[tuple[str, str], tuple[str, str | None]]:
     return {(part.what, part.name): (part.action, part.reason) for part in made.parts}
 
 
@@ -59,7 +61,7 @@ def test_an_app_that_nothing_answers_for_gets_the_function(memory: Memory, dry_r
         assert shop.info() == info, "nothing was changed, not even when it was"
 
 
-def test_what_an_app_says_itself_stays(memory: Memory) -> None:
+def test_an_import_keeps_existing_settings_of_the_app(memory: Memory) -> None:
     shop = memory.app("shop")
     shop.configure(description="Mine", function="reply", max_stores=18)
     told = shop.import_document({"function": "reply", "description": "Theirs", "max_stores": 16})
@@ -136,7 +138,7 @@ def test_what_was_exported_is_a_copy(memory: Memory) -> None:
         ({"definitions": {"q": {"name": "Q", "schema": {"$ref": "http://example.com/x"}}}}, "definitions.q"),
         ({"definitions": {"q": {"name": "顧客"}}}, "definitions.q"),
         ({"memory_banks": {"b": {"name": "b", "type": "wrong"}}}, "memory_banks.b"),
-        ({"memory_banks": {"b": {"name": "b", "type": "general", "max_turns": 0}}}, "memory_banks.b"),
+        ({"memory_banks": {"b": {"name": "b", "type": "general", "max_turns": -1}}}, "memory_banks.b"),
         ({"stores": {"good": {}, "cart": {"schema": {"type": "nonsense"}}}}, "stores.cart"),
         ({"stores": {"good": {}, "cart": {"schema": {"$ref": "http://example.com/x"}}}}, "stores.cart"),
     ],
@@ -151,7 +153,7 @@ def test_an_error_says_which_part_it_is_about(
     assert memory.call("apps.list", {}).apps == []
 
 
-def test_two_definitions_of_one_name_are_told(memory: Memory) -> None:
+def test_duplicate_definitions_are_reported(memory: Memory) -> None:
     document = {"definitions": {"p": {"name": "Same", "slug": "a"}, "q": {"name": "Same", "slug": "b"}}}
     with pytest.raises(Conflict, match=r"`definitions.q` cannot be created: .* name 'Same'"):
         memory.app("shop").import_document(document)

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from memwell import Conflict, Forbidden, Invalid, NotFound, function
-from memwell.core import functions
 from memwell.sdk._sync_apps import App
-from memwell.workflows.app_transfer import Imported
+from memwell.workflows.app_transfer import ImportedApp
 
 from ..cases import cases
 from ..engines import Memory, two_tenants
@@ -45,6 +44,8 @@ EVERYTHING = [
     ("store", "userPrefs"),
     ("workflow", "answer"),
 ]
+
+function("reply")(lambda message: message)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def filled(memory: Memory) -> None:
     memory.definitions.bind(owner="alice").update({"customer_profile": {"name": SECRET}})
 
 
-def acted(made: Imported) -> dict[str, list[tuple[str, str]]]:
+def acted(made: ImportedApp) -> dict[str, list[tuple[str, str]]]:
     """What was made, used again or refused."""
     found: dict[str, list[tuple[str, str]]] = {}
     for part in made.parts:
@@ -222,13 +223,10 @@ def test_a_definition_that_is_named_by_its_id_becomes_that_of_the_new_place(here
         return definition
 
     function(tell)
-    try:
-        called = {"step_type": "function", "function": "tell", "arguments": {"definition": known.id}}
-        here.app("shop").configure(workflow=here.workflows.create({"name": "tell", "steps": [called]}).id)
-        there.app("shop").import_document(here.app("shop").export())
-        done = there.app("shop").execute("Hello", "s1")
-    finally:
-        functions.unregister("tell")
+    called = {"step_type": "function", "function": "tell", "arguments": {"definition": known.id}}
+    here.app("shop").configure(workflow=here.workflows.create({"name": "tell", "steps": [called]}).id)
+    there.app("shop").import_document(here.app("shop").export())
+    done = there.app("shop").execute("Hello", "s1")
     assert done.output == there.definitions.get("customer_profile").id != known.id
 
 
@@ -380,7 +378,7 @@ def test_too_many_stores_are_found_by_a_dry_run(there: Memory) -> None:
         {"stores": {"sessionMeta": {}}},
         {"stores": {"cart": {"content": {"n": 1}}}},
         {"stores": {"cart": {"schema": {"type": "nonsense"}}}},
-        {"stores": {"cart": {"retention": "1_year"}}},
+        {"stores": {"cart": {"retention": "1_decade"}}},
         {"data": {"cart": {"n": 1}}},
         {"workflow": {"name": "x"}},
         {"memory_banks": {"x": {"name": "x", "type": "wrong"}}},
@@ -394,7 +392,7 @@ def test_too_many_stores_are_found_by_a_dry_run(there: Memory) -> None:
     ],
 )
 @cases("dry_run", [False, True])
-def test_what_is_no_exported_app_is_refused(there: Memory, document: Any, dry_run: bool) -> None:
+def test_a_document_that_is_no_app_is_refused(there: Memory, document: Any, dry_run: bool) -> None:
     """Nothing is made, and there is no way to bring data along (S2.39); a dry run finds it, too."""
     with pytest.raises(Invalid):
         there.app("shop").import_document(document, dry_run=dry_run)

@@ -119,7 +119,7 @@ def test_large_values_are_read_a_few_at_a_time(records: Records) -> None:
     assert len(watching(records, lambda space: list(iterate_tied(space, TIE)))[0]) == 8
 
 
-def test_what_has_expired_ends_no_list(records: Records, clock: FrozenClock) -> None:
+def test_expired_records_do_not_end_a_list(records: Records, clock: FrozenClock) -> None:
     """Whole pages of it may lie between what lives."""
     fill(records, 200, ties=(TIE,), lifetime_us=DAY)
     records.set({"n": 1}, path="z", ties=(TIE,))
@@ -222,9 +222,7 @@ def test_many_addresses_are_taken_out_of_every_index_in_order(records: Records) 
     assert [(row[0], row[2]) for row in removed] == [(1, 70), (2, 8), (3, 9), (4, 5)]
 
 
-def test_each_that_is_deleted_with_others_is_told_of_and_not_answered_from_memory(
-    memory: Memory, records: Records
-) -> None:
+def test_deleting_a_definition_reports_each_record_and_clears_stored_answers(memory: Memory, records: Records) -> None:
     definition = memory.definitions.create("Profile", slug="profile")
     asked = [{"user": f"u{number}", "record": "profile", "value": {"n": number}} for number in range(4)]
     for number, one in enumerate(asked):

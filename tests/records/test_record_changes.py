@@ -50,7 +50,7 @@ def test_fields_are_unset(me: User, clock: FrozenClock) -> None:
     assert then == {"b": 2, "seat": {"side": "aisle"}, "list": [{"x": 1}]}
 
 
-def test_what_is_needed_cannot_be_unset(memory: Memory, me: User) -> None:
+def test_required_fields_cannot_be_unset(memory: Memory, me: User) -> None:
     """C3: the result counts."""
     memory.definitions.create("Profile", schema={**SCHEMA, "required": ["a"]})
     me.records["profile"] = {"a": "1", "b": "2"}
@@ -84,7 +84,7 @@ def test_a_tag_may_be_given_without_its_quotes(me: User) -> None:
 
 
 @cases("tag", ["1", "old", "abc-", "-1", ""])
-def test_what_can_be_no_tag_was_never_read(me: User, tag: str) -> None:
+def test_an_invalid_tag_matches_no_version(me: User, tag: str) -> None:
     me.records["profile"] = {"n": 1}
     for name in ("profile", "nothing"):
         with pytest.raises(Invalid, match="if_match") as error:
@@ -142,7 +142,7 @@ def test_a_value_was_not_there_any_more_when_it_had_expired(me: User, clock: Fro
 # -- retries -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_retry_is_answered_to_whoever_asked_first_only(tmp_path: Path) -> None:
+def test_a_stored_answer_is_given_to_its_first_caller_only(tmp_path: Path) -> None:
     """T3: the same key and the same words of somebody else are another request."""
     with live(tmp_path / "home", worker=False) as server, server.memory() as memory:
         memory.app("shop").stores.create("prefs")
@@ -213,7 +213,7 @@ def test_every_slug_is_the_name_of_a_record(memory: Memory, me: User, slug: str)
     del me.records[slug]
 
 
-def test_what_a_model_called_the_tool_with_may_be_json(memory: Memory) -> None:
+def test_arguments_of_a_tool_call_may_be_json(memory: Memory) -> None:
     """S3.34: OpenAI hands the arguments on as a text."""
     memory.definitions.create("Profile", schema=SCHEMA)
     view = memory.definitions.bind(["profile"], owner="u1")
@@ -339,7 +339,7 @@ def test_the_records_of_a_store_are_listed(memory: Memory) -> None:
     assert rest.next_cursor is None
 
 
-def test_whoever_is_held_to_a_user_need_not_say_so(tmp_path: Path) -> None:
+def test_a_user_key_supplies_its_user(tmp_path: Path) -> None:
     with live(tmp_path / "home", worker=False) as server, server.memory() as memory:
         memory.definitions.create("Profile", schema=SCHEMA)
         memory.user("bob").records["profile"] = {"a": "bob's"}

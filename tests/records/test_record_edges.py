@@ -1,4 +1,4 @@
-"""Where sessions, runs, schemas and records meet: what is one's own stays so, and what is odd is told."""
+"""Edge cases between sessions, runs, schemas and records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from memwell import Conflict, Invalid, TooLarge, function
-from memwell.core import functions
 from memwell.records.definitions import DEFINITIONS, require_definition
 from memwell.records.schema import Schema
 from memwell.records.schema_tree import MAX_MEMO
@@ -32,11 +31,8 @@ def test_a_field_to_be_unset_is_one_for_functions_and_scopes_too(memory: Memory)
         return memory.set_content("prefs", {}, unset="ab")
 
     function(forgets)
-    try:
-        shop.configure(function="forgets")
-        shop.execute("x", "s1", {"userId": "u1"})
-    finally:
-        functions.unregister("forgets")
+    shop.configure(function="forgets")
+    shop.execute("x", "s1", {"userId": "u1"})
     here = shop.scope(user_id="u1")
     assert here.get_content("prefs") == {"a": 1, "b": 2}
     assert here.set_content("prefs", {"ab": 3}, unset="a") == {"b": 2, "ab": 3}
@@ -50,12 +46,12 @@ def test_a_session_is_its_users_by_whatever_name(memory: Memory) -> None:
     with pytest.raises(Conflict, match="another user"):
         shop.sessions.update("s1", user_reference="R")
     shop.sessions.update("s1", user_id="u1", user_reference="R")
-    assert shop.sessions.update("s1", user_reference="R").session_info["userId"] == "u1"
+    assert shop.sessions.update("s1", user_reference="R").session_info.user_id == "u1"
     with pytest.raises(Conflict, match="another user"):
         shop.sessions.update("s1", user_reference="Q")
     with pytest.raises(Conflict, match="another user"):
         shop.sessions.update("s1", user_reference="Q", user_id="u1")
-    assert shop.sessions.update("s1", user_reference="R").session_info["userReference"] == "R"
+    assert shop.sessions.update("s1", user_reference="R").session_info.user_reference == "R"
 
 
 def test_a_session_has_one_user(memory: Memory) -> None:
@@ -64,7 +60,7 @@ def test_a_session_has_one_user(memory: Memory) -> None:
     with pytest.raises(Invalid, match="name different users"):
         shop.sessions.update("s1", {"userId": "u2"}, user_id="u1")
     assert shop.sessions.list() == []
-    assert shop.sessions.update("s1", {"userId": "u1"}, user_id="u1").session_info["userId"] == "u1"
+    assert shop.sessions.update("s1", {"userId": "u1"}, user_id="u1").session_info.user_id == "u1"
 
 
 def test_metadata_that_are_not_given_are_not_replaced(memory: Memory) -> None:
@@ -168,7 +164,7 @@ def test_what_is_stored_stays_readable_whatever_is_refused_by_now(memory: Memory
 
 def test_small_values_behind_large_ones_are_shown(memory: Memory) -> None:
     """C24: what is not checked does not count."""
-    columns = {f"c{number}": {"type": "number"} for number in range(60)}
+    columns = {f"c{number}": {"type": "number", "multipleOf": 0.01} for number in range(80)}
     row = {"type": "object", "properties": columns}
     large = {"type": "object", "properties": {"rows": {"type": "array", "items": row}}}
     rows = [dict.fromkeys(columns, 1)] * 1000
@@ -179,7 +175,8 @@ def test_small_values_behind_large_ones_are_shown(memory: Memory) -> None:
     memory.user("u1").records["zz"] = {"name": "Ada"}
     shown = memory.definitions.bind(owner="u1")
     assert shown.values["zz"] == {"name": "Ada"}
-    assert 0 < len(shown.bound.warnings) < 12
+    withheld = [one for one in shown.bound.warnings if "cut" not in one.reason]
+    assert 0 < len(withheld) < 12
 
 
 def test_money_is_checked_however_much_of_it_there_is(memory: Memory) -> None:
@@ -225,7 +222,8 @@ def test_what_breaks_is_counted_also_where_that_is_accepted(memory: Memory) -> N
     told = memory.definitions.update("profile", schema=number, accept_breaking=True).warnings or []
     assert [one[:35] for one in told] == ["2 of 3 stored records do not fit th"]
     (refusing,) = shop.stores.update("strict", schema=number, accept_breaking=True).warnings or []
-    assert shop.stores.update("loose", schema=number).warnings is None, "it takes any object"
+    (keeping,) = shop.stores.update("loose", schema=number).warnings or []
+    assert "stay as they are" in keeping, "it takes any object"
     assert "withheld" in refusing
 
 
@@ -243,7 +241,7 @@ def test_a_store_that_is_not_strict_takes_what_is_too_large_to_be_checked(memory
 
 
 @pytest.mark.parametrize("wrong", ["false", "[]", "0", '""'])
-def test_what_describes_no_store_makes_none(memory: Memory, wrong: str) -> None:
+def test_an_invalid_description_creates_no_store(memory: Memory, wrong: str) -> None:
     """S2.14."""
     shop = memory.app("shop")
     with pytest.raises(Invalid, match="cart"):

@@ -15,7 +15,7 @@ from memwell.clock import DAY
 from memwell.records.records import MAX_NAME, count_fitting
 from memwell.records.schema import Schema
 from memwell.records.schema_tree import MAX_TEXT, longest_path
-from memwell.records.validation import MAX_FOUND, MAX_TEXTS, secrets_in
+from memwell.records.validation import MAX_FOUND, MAX_TEXTS, find_secrets, secrets_in
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
 
@@ -54,7 +54,7 @@ def test_many_long_numbers_are_not_compared_with_each_other(item: Any) -> None:
     schema = Schema({"properties": {"tags": {"type": "array", "uniqueItems": True}}}, strict=True)
     assert schema.problems({"tags": [item(n) for n in range(100)]}) == []
     assert schema.problems({"tags": [item(1), item(1)]}) != []
-    with pytest.raises(TooLarge, match="give them as text"):
+    with pytest.raises(TooLarge, match="give large integers as text"):
         schema.problems({"tags": [item(n) for n in range(1000)]})
     assert schema.problems({"tags": list(range(10_000))}) == []
     free = Schema({"properties": {"tags": {"type": "array"}}}, strict=True)
@@ -70,7 +70,7 @@ def test_names_have_an_end(memory: Memory) -> None:
     assert records.get("wrong") is None
 
 
-def test_of_a_value_with_long_paths_few_errors_are_made() -> None:
+def test_few_errors_of_a_value_with_long_paths_are_listed() -> None:
     """Each of them has its whole path in it."""
     tree = {"type": ["object", "array"], "additionalProperties": {"$ref": "#/$defs/tree"}, "items": {"type": "string"}}
     schema = Schema({"$ref": "#/$defs/tree", "$defs": {"tree": tree}}, strict=False)
@@ -103,7 +103,7 @@ def test_errors_do_not_repeat_a_large_schema_again_and_again(part: dict[str, Any
     assert schema.problems({"v": [] if isinstance(value, list) else {}}) == []
 
 
-def test_of_small_ones_all_errors_are_told() -> None:
+def test_all_errors_of_a_small_value_are_listed() -> None:
     schema = Schema({"properties": {"v": {"items": {"enum": WORDS[:100]}}}}, strict=False)
     assert len(schema.problems({"v": ["q"] * 15})) == 15
 
@@ -121,7 +121,7 @@ def test_the_name_of_a_property_may_be_a_secret_also_where_names_must_fit() -> N
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_problems_of_names_that_are_alike_are_told_apart(strict: bool) -> None:
+def test_problems_of_similar_names_are_distinguished(strict: bool) -> None:
     lines = {f"shipping_address_line{number}": {"type": "string"} for number in (1, 2)}
     inner: dict[str, Any] = {"allOf": [{"properties": {"home_of_user_0000001": {"properties": {"a": {}}}}}]}
     schema = Schema({"properties": lines, **inner}, strict=strict)
@@ -169,16 +169,16 @@ def test_the_longest_path_of_a_value() -> None:
 # -- secrets -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_looks_like_secrets_is_told_up_to_a_number() -> None:
-    found = secrets_in({"a" * 300: {"password": ["hunter2xY9"] * 5000}}, MIB)
+def test_warnings_about_secrets_are_limited_in_number() -> None:
+    found = find_secrets({"a" * 300: {"password": ["hunter2xY9"] * 5000}}, MIB)[0]
     assert len(found) == MAX_FOUND
     assert all(len(one.path) <= MAX_TEXT for one in found)
     assert secrets_in({"old": {"password": "hunter2xY9"}, "new": {"password": "hunter2xY9"}})[1].path == "new.password"
 
 
 def test_very_many_texts_are_not_looked_through() -> None:
-    assert secrets_in({"words": ["book"] * 3 * MAX_TEXTS}, MIB) == []
-    (told,) = secrets_in({"words": [f"book {n}" for n in range(MAX_TEXTS + 10)]}, MIB)
+    assert find_secrets({"words": ["book"] * 3 * MAX_TEXTS}, MIB)[0] == []
+    (told,) = find_secrets({"words": [f"book {n}" for n in range(MAX_TEXTS + 10)]}, MIB)[0]
     assert "too large" in told.reason
 
 
@@ -192,7 +192,7 @@ def test_very_many_texts_are_not_looked_through() -> None:
         {"x": "\uff53\uff4b-abcdefghijklmnopqrstuvwxyz123456"},
     ],
 )
-def test_a_secret_is_one_behind_what_nobody_sees(memory: Memory, value: dict[str, Any]) -> None:
+def test_invisible_characters_do_not_hide_a_secret(memory: Memory, value: dict[str, Any]) -> None:
     """S3.44."""
     assert secrets_in(value)
     memory.definitions.create("Account", secrets="reject")
@@ -201,7 +201,7 @@ def test_a_secret_is_one_behind_what_nobody_sees(memory: Memory, value: dict[str
 
 
 @pytest.mark.parametrize("padding", ["\u200b", "\u200d", "\ufe0f", "\U000e0100"])
-def test_a_context_withholds_a_secret_that_is_padded_with_what_nobody_sees(memory: Memory, padding: str) -> None:
+def test_a_context_withholds_a_secret_padded_with_invisible_characters(memory: Memory, padding: str) -> None:
     me = memory.user("u1")
     me.records["login"] = {"password": "hunter2-Tr0ub4dor", "note": padding * 20_000}
     context = me.context("How do I log in?")
@@ -324,9 +324,7 @@ def test_an_answer_does_not_outlive_what_a_shorter_retention_ends(memory: Memory
         memory.call("stores.set_content", write, key="k1")
 
 
-def test_what_a_definition_is_called_does_not_change_how_long_a_record_lives(
-    memory: Memory, clock: FrozenClock
-) -> None:
+def test_the_name_of_a_definition_does_not_change_the_lifetime_of_records(memory: Memory, clock: FrozenClock) -> None:
     memory.definitions.create("Otp sent")
     records = memory.user("u1").records
     until = records.set("otp_sent", {"to": "x"}, ttl_s=300).expires_at

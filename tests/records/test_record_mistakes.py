@@ -1,4 +1,4 @@
-"""What is easily got wrong with records is told, or taken as it was meant: in Python, in schemas, in prompts, over HTTP."""
+"""Likely mistakes with records get an error, a warning or the intended result: in Python, schemas, prompts and over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid
+from memwell import Invalid, NotFound
 from memwell.core.owners import user_records
 from memwell.records.records import MAX_VALUE, Contract, Edit
 from memwell.records.validation import secrets_in, write_valid
@@ -66,7 +66,7 @@ def test_an_address_without_its_beginning_is_no_directory(monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_deleted_is_erased_when_the_memory_is_closed(tmp_path: Path) -> None:
+def test_deleted_data_is_erased_when_the_memory_is_closed(tmp_path: Path) -> None:
     """Also if the worker has not come to it."""
     with Memory(tmp_path / "home") as memory:
         memory.user("alice").records["diet"] = {"word": "swordfishcanary"}
@@ -151,7 +151,7 @@ def test_a_secret_is_known_by_the_name_of_its_field(value: dict[str, Any]) -> No
         {"passphrase": "the user asked what a passphrase is"},
     ],
 )
-def test_what_only_sounds_like_a_secret_is_none(value: dict[str, Any]) -> None:
+def test_talk_about_secrets_is_no_secret(value: dict[str, Any]) -> None:
     assert secrets_in(value) == []
 
 
@@ -249,7 +249,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
-def test_nothing_that_nobody_sees_hides_a_heading(memory: Memory, hidden: str) -> None:
+def test_invisible_characters_do_not_hide_a_heading(memory: Memory, hidden: str) -> None:
     """C20: in one value, or in two that follow one another."""
     shop = memory.app("shop")
     shop.stores.create("prefs")
@@ -308,7 +308,7 @@ def test_several_values_do_not_make_up_a_tag_together(memory: Memory, parts: tup
     assert here.render("x " + ", ".join(names)) == "x " + ", ".join(parts)
 
 
-def test_what_nobody_sees_of_a_value_counts_in_a_template(memory: Memory) -> None:
+def test_invisible_characters_of_a_value_count_in_a_template(memory: Memory) -> None:
     """It takes time to leave it away, however little is left."""
     memory.app("shop").stores.create("prefs")
     here = memory.app("shop").scope(user_id="u1")
@@ -332,7 +332,7 @@ def test_versions_are_part_of_the_machine_readable_description(tmp_path: Path) -
 
 
 @pytest.mark.engines("sqlite")  # about its files
-def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
+def test_a_tenant_that_is_recreated_while_it_is_opened_is_not_reported_as_damaged(
     tmp_path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, elsewhere = (SqliteStore(tmp_path / "home", clock=clock.now) for _ in range(2))
@@ -340,8 +340,8 @@ def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
     looked = connect.is_current
     replaced: list[bool] = []
 
-    def look(db: Any, folder: str, name: str) -> bool:
-        found = looked(db, folder, name)
+    def look(db: Any, folder: str, name: str, **options: Any) -> bool:
+        found = looked(db, folder, name, **options)
         if folder == "sqlite" and not replaced:
             replaced.append(True)
             elsewhere.drop("t")
@@ -349,7 +349,8 @@ def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
         return found
 
     monkeypatch.setattr(connect, "is_current", look)
-    assert here.read("t", lambda tx: tx.row("last_event")) == (0,)
+    with pytest.raises(NotFound, match="no such tenant"):
+        here.read("t", lambda tx: tx.row("last_event"))
     assert replaced
     for store in (here, elsewhere):
         store.close()

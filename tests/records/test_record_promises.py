@@ -1,4 +1,4 @@
-"""What records, stores, definitions and sessions promise in the corners that no other test looks into."""
+"""Less common promises of records, stores, definitions and sessions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_definition_is_not_updated_to_what_is_no_object(memory: Memory, wrong:
     assert (found.schema, found.version) == (COUNT, 1)
 
 
-def test_whoever_makes_a_definition_is_told_what_does_not_fit_already(memory: Memory) -> None:
+def test_a_new_definition_warns_of_existing_misfits(memory: Memory) -> None:
     """C24: of the records that people have under its name by then; of those that fit nothing is said."""
     for user, value in (("u1", {"n": "many"}), ("u2", {"n": 1}), ("u3", {"n": []})):
         memory.user(user).records["tally"] = value
@@ -135,7 +135,7 @@ def test_defaults_of_a_definition_show_in_a_prompt(memory: Memory) -> None:
         assert memory.workflows.run(document(text(template)), owner=user).output == expected
 
 
-def test_what_does_not_fit_a_store_that_is_not_strict_shows_in_a_prompt(memory: Memory, shop: App) -> None:
+def test_misfits_in_a_lenient_store_are_shown_in_prompts(memory: Memory, shop: App) -> None:
     """C24, C23: whoever takes any object shows it; nothing is withheld, and nothing is said."""
     shop.stores.create("tally", schema=COUNT)
     at(shop).set_content("tally", {"n": "many"})
@@ -166,7 +166,7 @@ def test_what_is_asked_for_as_a_whole_is_whole_in_any_order(memory: Memory, proj
 
 
 @pytest.mark.parametrize("named", [{"user_id": "alice"}, {"metadata": {"userId": "alice"}}], ids=str)
-def test_what_outlasts_a_session_goes_with_the_user_who_is_named_later(
+def test_content_that_outlasts_a_session_is_erased_with_the_user_named_later(
     memory: Memory, shop: App, tmp_path: Path, named: dict[str, Any]
 ) -> None:
     """B2.11, S2.30: as what lasts as long as the session does; what others have stays."""
@@ -180,7 +180,7 @@ def test_what_outlasts_a_session_goes_with_the_user_who_is_named_later(
     assert shop.scope(session_id="s2").get_content("notes") == {"word": f"{WORD}s2"}
 
 
-def test_what_outlasts_a_session_is_nobody_else_s(shop: App) -> None:
+def test_content_that_outlasts_a_session_is_visible_to_its_user_only(shop: App) -> None:
     """B2.11, S2.30: once it is known whose the session was, also when it has ended."""
     shop.scope(session_id="s1").set_content("notes", {"word": WORD})
     shop.sessions.update("s1", user_id="alice")
@@ -216,4 +216,4 @@ def test_a_session_names_its_latest_run(shop: App, answer: Answers, clock: Froze
     assert len(set(runs)) == 3
     shop.sessions.update("s1", {"channel": "web"})
     answer(ok, session_id="s2")
-    assert shop.sessions.get("s1").session_info["runId"] == runs[-1]
+    assert shop.sessions.get("s1").session_info.run_id == runs[-1]

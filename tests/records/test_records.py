@@ -96,7 +96,7 @@ def test_values_are_merged_or_replaced(records: Records) -> None:
     assert [one.path for one in records.reading(lambda space: list_named(space, PLACE, "", 9)[0])] == ["profile"]
 
 
-def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
+def test_a_failed_check_changes_nothing(records: Records) -> None:
     """C3: the result is checked, and not what was given."""
 
     def check(value: Any) -> None:
@@ -148,7 +148,7 @@ def test_writes_renew_the_lifetime_and_reads_do_not(records: Records, clock: Fro
     assert records.value() == {"c": 1}
 
 
-def test_what_has_expired_is_gone_from_the_files(records: Records, clock: FrozenClock, tmp_path: Path) -> None:
+def test_expired_data_is_gone_from_the_files(records: Records, clock: FrozenClock, tmp_path: Path) -> None:
     records.set({"word": "zyxoqwvquill-that-nobody-says"}, lifetime_us=60 * SECOND)
     clock.advance(days=2)
     records.engine.worker.run_due("default")

@@ -1,4 +1,4 @@
-"""What is likely a mistake is told where it is made: doubts about schemas, which of several is wrong, what else there is."""
+"""Warnings about likely mistakes in schemas, and errors that name the wrong item and the valid ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_said_well_is_not_doubted(schema: dict[str, Any]) -> None:
     assert [one for one in list_doubts(schema, strict=bool(schema)) if schema] == []
 
 
-def test_not_every_doubt_is_told() -> None:
+def test_warnings_are_limited() -> None:
     assert len(list_doubts({f"odd{n}": 1 for n in range(99)} | NAMED, strict=True)) == MAX_DOUBTS
 
 
@@ -86,7 +86,7 @@ def test_doubts_come_with_what_was_made_of_a_schema(memory: Memory, kind: str) -
         lambda memory: memory.app("shop").stores.define(5),
     ],
 )
-def test_what_is_no_json_is_refused_in_our_words(memory: Memory, work: Callable[[Memory], Any]) -> None:
+def test_invalid_json_is_refused_in_a_sentence(memory: Memory, work: Callable[[Memory], Any]) -> None:
     with pytest.raises(Invalid, match=r"must be JSON|must be an object"):
         work(memory)
 
@@ -123,7 +123,7 @@ def test_all_that_is_unknown_is_named_with_what_there_is(memory: Memory) -> None
         memory.user("u1").records.read("profil")
 
 
-def test_who_is_held_to_a_user_is_not_told_what_else_there_is(tmp_path: Path) -> None:
+def test_a_user_key_does_not_reveal_other_users(tmp_path: Path) -> None:
     with live(tmp_path / "home") as server, server.memory() as memory:
         memory.app("shop").stores.create("userPrefs", access="user")
         key = memory.keys.create(role="agent", user="u1").secret
@@ -132,7 +132,7 @@ def test_who_is_held_to_a_user_is_not_told_what_else_there_is(tmp_path: Path) ->
         assert "userPrefs" not in error.value.message
 
 
-def test_who_is_held_to_a_user_need_not_say_whose_memory_it_is(tmp_path: Path) -> None:
+def test_a_user_key_supplies_the_owner(tmp_path: Path) -> None:
     with live(tmp_path / "home") as server, server.memory() as memory:
         memory.definitions.create("Profile", schema=NAMED)
         key = memory.keys.create(role="agent", user="u1").secret

@@ -1,4 +1,4 @@
-"""Working memory at its limits: how much is shown at once, what a model may write, and what an update tells."""
+"""Limits of working memory: the size that is shown, what a model may write, and the result of an update."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def test_working_memory_has_a_size(large: Memory) -> None:
     """What has no room is named, and a model that does not see it cannot write over it either."""
     view = large.definitions.bind(owner="u1")
     shown = [f"large_{number:02}" for number in range(8)]
-    assert list(view.values) == offered(view) == list(view.bound.versions) == shown
+    assert list(view.values) == list(view.bound.versions) == shown
     assert len(msgspec.json.encode(view.values)) <= MAX_BYTES
-    told = {one.slug: one.reason for one in view.bound.warnings}
+    told = {one.slug: one.reason for one in view.bound.warnings if one.slug not in shown}
     assert list(told) == [f"large_{number:02}" for number in range(8, 12)]
+    assert (offered(view), offered(large.definitions.bind(shown[:2], owner="u1", budget=1_000_000))) == ([], shown[:2])
     assert {"bind fewer definitions" in one for one in told.values()} == {True}
     assert list(large.definitions.bind(["large_11", "large_08"], owner="u1").values) == ["large_11", "large_08"]
 
@@ -153,19 +154,17 @@ def test_an_update_does_not_fail_once_it_is_written(broken: WorkingMemory) -> No
         broken.refresh()
 
 
-def test_nor_does_a_deletion(broken: WorkingMemory) -> None:
+def test_a_deletion_does_not_fail_once_it_is_written(broken: WorkingMemory) -> None:
     assert broken.delete("b_def").records == 1
     assert (broken.values, [one.slug for one in broken.bound.warnings]) == ({}, ["a_def"])
 
 
-def test_an_update_that_cannot_be_read_back_is_no_error_either(
-    broken: WorkingMemory, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_that_cannot_be_read_back_is_no_error_either(broken: WorkingMemory, memory: Memory) -> None:
     """A server may be gone between the two calls."""
-    transport = Gone(memory._transport, "definitions.bind")
-    monkeypatch.setattr(broken, "_transport", transport)
-    assert broken.update({"b_def": {"n": 3}}).memory == {"b_def": {"n": 3}}
-    (warning,) = broken.bound.warnings
+    transport: Any = Gone(memory._transport, "definitions.bind")
+    view = WorkingMemory(transport, {"owner": "u1"}, broken.bound)
+    assert view.update({"b_def": {"n": 3}}).memory == {"b_def": {"n": 3}}
+    (warning,) = view.bound.warnings
     assert (warning.slug, warning.reason) == ("b_def", "it was changed, but could not be loaded again: Nobody answers.")
     assert memory.user("u1").records["b_def"] == {"n": 3}
 
@@ -182,16 +181,13 @@ class Gone:
         return self._transport.call(operation, data)
 
 
-def test_what_is_there_but_not_bound_is_told_as_such(memory: Memory) -> None:
+def test_an_error_about_an_unbound_definition_does_not_say_that_it_exists(memory: Memory) -> None:
     memory.definitions.create("Notes", schema=COUNT, scope="thread")
     asked = {"owner": "u1", "thread": "t", "memory": {"notes": {"n": 1}}}
-    with pytest.raises(
-        Invalid, match=r'Unknown memory definition "notes" here: .* not bound\. Name it in `definitions`'
-    ):
-        memory.call("definitions.update_memory", asked)
+    for slug in ("notes", "nothing"):
+        with pytest.raises(Invalid, match=rf'^Unknown memory definition "{slug}"\. Without `definitions`, only global'):
+            memory.call("definitions.update_memory", {**asked, "memory": {slug: {"n": 1}}})
     memory.call("definitions.update_memory", {**asked, "definitions": ["notes"]})
-    with pytest.raises(Invalid, match=r'^Unknown memory definition "nothing"\.$'):
-        memory.call("definitions.update_memory", {**asked, "memory": {"nothing": {}}})
 
 
 @pytest.mark.parametrize("slug", ["a" * 900_000, "A" * 900_000])
@@ -239,3 +235,17 @@ def test_a_history_is_whole_when_it_is_awaited(tmp_path: Path) -> None:
             return len(await me.records.history("count", 500))
 
     assert asyncio.run(asked()) == 130
+
+
+def test_a_view_with_a_budget_can_be_changed(memory: Memory) -> None:
+    """S3.28: the budget is of the prompt, and stays that of the view."""
+    text = {"type": "object", "properties": {"text": {"type": "string"}}}
+    for slug in ("notes", "more"):
+        memory.definitions.create(slug.title(), slug=slug, schema=text)
+    view = memory.definitions.bind(["notes", "more"], owner="u1", budget=200, strict=True)
+    view.update({"notes": {"text": "x " * 1000}})
+    assert view.values == {"notes": {"text": "x " * 1000}}
+    assert "budget of 200 tokens" in view.bound.warnings[0].reason
+    view.delete("notes")
+    assert view.update({"more": {"text": "short"}}).memory == view.values == {"more": {"text": "short"}}
+    assert "short" in view.prompt()

@@ -197,7 +197,7 @@ def test_a_session_is_taken_back_as_a_whole(tmp_path: Path) -> None:
         assert flow.held() == []
 
 
-def test_what_is_held_of_what_a_user_added_is_not_searched_as_it_stands_either(tmp_path: Path) -> None:
+def test_turns_of_quarantined_facts_are_not_searched_either(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         me = memory.user("alice")
         notes = {me.add(text, session=f"s{n}").turns[0].id: text for n, text in enumerate(BY_USERS[::7])}

@@ -32,6 +32,10 @@ class ModelProtocol(Protocol):
 
     def error(self, message: str) -> dict[str, Any]: ...
 
+    def refuse(self, body: Mapping[str, Any]) -> str | None:
+        """The reason to refuse a request, or None."""
+        ...
+
     def broken(self) -> bytes:
         """The event that reports an error in the middle of a stream."""
         ...
@@ -151,6 +155,9 @@ class ChatCompletions:
     def error(self, message: str) -> dict[str, Any]:
         return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
 
+    def refuse(self, body: Mapping[str, Any]) -> str | None:
+        return None
+
     def broken(self) -> bytes:
         return event({"error": {"message": "it failed in the middle", "type": "server_error", "code": None}})
 
@@ -232,6 +239,12 @@ class Messages:
 
     def error(self, message: str) -> dict[str, Any]:
         return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+    def refuse(self, body: Mapping[str, Any]) -> str | None:
+        roles = [message.get("role") for message in body.get("messages", [])]
+        if roles[:1] != ["user"]:
+            return "the first message must be one of the user"
+        return None if roles[-1] == "user" else "the last message must be one of the user"
 
     def broken(self) -> bytes:
         return _event("error", error={"type": "overloaded_error", "message": "it failed in the middle"})

@@ -65,6 +65,8 @@ class Connection(BaseHTTPRequestHandler):
             self._error(404, "there is nothing at that address")
         elif body is None:
             self._error(400, "model and messages are needed, as JSON")
+        elif (refusal := self.script.protocol.refuse(body)) is not None:
+            self._error(400, refusal)
         else:
             return body
         return None

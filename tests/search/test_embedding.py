@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,12 +19,13 @@ from memwell.core.space import EMBED_AFTER
 from memwell.jobs import queue
 from memwell.models.wordllama import WordLlama
 from memwell.sdk.transport import LocalTransport
-from memwell.search import embeddings
+from memwell.search import embeddings, search_engine
 from memwell.testing import FrozenClock, ScriptedEmbedder
 
 from ..conformance.scene import finish, python, run_python
 from ..engines import DATABASES, Memory, located, query
 from ..scripted import EmbeddingServer
+from ..waiting import wait_until
 
 KEY = "sk-never-to-be-seen"
 SCRIPTED: dict[str, ScriptedEmbedder] = {}
@@ -206,10 +206,7 @@ def test_the_worker_in_the_background_embeds_by_itself(scene: Scene) -> None:
     with scene.open("one", worker=True) as memory:
         say(memory, *FACTS)
         scene.clock.advance(seconds=2 * EMBED_AFTER / SECOND)
-        deadline = time.monotonic() + 20
-        while scene.vectors() != {"one/64": 4}:
-            assert time.monotonic() < deadline, "the worker did not embed"
-            time.sleep(0.02)
+        wait_until(lambda: scene.vectors() == {"one/64": 4}, "the worker did not embed")
     assert sorted(model.seen) == sorted(FACTS)
 
 
@@ -227,7 +224,7 @@ def test_what_is_written_while_the_job_works_is_embedded_by_a_job_too(scene: Sce
         assert scene.vectors() == {"one/64": 5}
 
 
-def test_what_is_gone_leaves_no_vector(scene: Scene) -> None:
+def test_removed_entries_leave_no_vector(scene: Scene) -> None:
     model = scene.make("one")
     with scene.open("one") as memory, ThreadPoolExecutor(1) as pool:
         first, second, third, _ = remember(memory)
@@ -261,6 +258,21 @@ def test_a_search_that_cannot_embed_all_says_partly_until_the_job_is_done(scene:
         scene.run_jobs(memory)
         assert ask(memory).method == "words+meaning"
         assert len([text for text in model.seen if "Fact" in text]) == 20, "nothing twice"
+
+
+def test_a_search_after_a_large_write_answers_from_a_part_of_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few entries there are, a search computes vectors for a limited amount of text."""
+    monkeypatch.setattr(search_engine, "QUICK_CHARACTERS", 10_000)
+    model = scene.make("quick", quick=1000)
+    with scene.open("quick") as memory:
+        remember(memory, *(f"Fact number {n} " + "is long " * 400 for n in range(100)), "The parrot eats mangoes")
+        for _ in range(3):
+            model.seen.clear()
+            found = ask(memory)
+            assert (found[0].content, found.method) == ("The parrot eats mangoes", "words+meaning (partly)")
+            assert sum(map(len, model.seen)) < 40_000, "chunks overlap"
+        scene.run_jobs(memory)
+        assert ask(memory).method == "words+meaning"
 
 
 def test_a_search_that_cannot_embed_all_finds_the_rest_by_words(scene: Scene) -> None:
@@ -419,7 +431,7 @@ def test_a_model_that_fails_is_left_alone_for_a_while_and_then_used_again(
         assert best(memory) == FACTS[0]
 
 
-def test_a_model_that_fails_at_the_query_alone_is_told_too(scene: Scene) -> None:
+def test_a_model_that_fails_only_at_the_query_gives_a_warning_too(scene: Scene) -> None:
     model = scene.make("one")
     with scene.open("one") as memory:
         remember(memory)
@@ -525,7 +537,7 @@ def test_an_endpoint_that_changes_its_dimension_leaves_search_its_words(scene: S
         assert [name.split("/")[-1] for name in scene.vectors()] == ["48"]
 
 
-def test_an_endpoint_that_hangs_keeps_nobody_waiting_twice(
+def test_an_endpoint_that_hangs_delays_one_search_only(
     scene: Scene, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memwell.models.embedder.Endpoint.__init__.__kwdefaults__", {"timeout_s": 0.5})
@@ -557,12 +569,10 @@ def test_closing_a_memory_closes_its_connections(scene: Scene, monkeypatch: pyte
         assert server.connections == 1
         embedder: Any = engine_of(memory).recall.meaning.embedder()
         memory.close()
-        deadline = time.monotonic() + 2
-        while server.connections and time.monotonic() < deadline:
-            time.sleep(0.01)
-        left = server.connections
-        embedder._client.close()  # whatever the outcome, no socket outlives the test
-        assert left == 0
+        try:
+            wait_until(lambda: server.connections == 0)
+        finally:
+            embedder._client.close()  # whatever the outcome, no socket outlives the test
 
 
 # -- disks and processes ---------------------------------------------------------------------------------------------

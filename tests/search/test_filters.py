@@ -1,4 +1,4 @@
-"""Filters on metadata (C41): what they mean, what they refuse, and that SQL gives the same answers."""
+"""Filters on metadata (C41): their meaning, their errors, and the same results in SQL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, get_args
 
 import apsw
@@ -23,6 +25,7 @@ from memwell.model.filter import And, Leaf, Not, Or, leaf_matches, leaves, look_
 from memwell.storage.filters import to_sql
 
 from ..cases import cases
+from ..engines import Memory
 from ..properties import examples
 
 pytestmark = pytest.mark.engines()
@@ -103,8 +106,41 @@ RULES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"a": {"$gt": 1, "$lt": 0}}, [{"a": [2, -1]}], [{"a": [2]}, {"a": [-1]}]),
     ({"a": ""}, [{"a": [""]}, {"a": ["x", ""]}], [{"a": ["[]"]}, {"a": [None]}]),
     # paths
-    ({"a.b": 1}, [{"a": {"b": 1}}, {"a": {"b": [1]}}], [{"a.b": 1}, {"a": [{"b": 1}]}, {"b": 1}, {"a": {"a": 1}}]),
-    ({"a.b.c": "x"}, [{"a": {"b": {"c": "x"}}}], [{"a": {"b": "x"}}, {"a": {"c": "x"}}, {"a": {"b": [{"c": "x"}]}}]),
+    ({"a.b": 1}, [{"a": {"b": 1}}, {"a": {"b": [1]}}], [{"a.b": 1}, {"b": 1}, {"a": {"a": 1}}, {"a": [1]}]),
+    ({"a.b.c": "x"}, [{"a": {"b": {"c": "x"}}}], [{"a": {"b": "x"}}, {"a": {"c": "x"}}]),
+    # paths through arrays of objects
+    (
+        {"a.b": 1},
+        [{"a": [{"b": 1}]}, {"a": [2, None, {"c": 1}, {"b": 2}, {"b": 1.0}]}, {"a": [{"b": [2, 1]}, {}]}],
+        [
+            {"a": []},
+            {"a": [{}]},
+            {"a": [{"b": "1"}]},
+            {"a": [[{"b": 1}]]},
+            {"a": [{"b": [[1]]}]},
+            {"a": [{"b": {"b": 1}}]},
+        ],
+    ),
+    (
+        {"a.b.c": "x"},
+        [{"a": [{"b": {"c": "x"}}]}, {"a": {"b": [{"c": "x"}]}}, {"a": [{"b": [{"c": "y"}, {"c": "x"}]}, {"b": 1}]}],
+        [{"a": {"b": [[{"c": "x"}]]}}, {"a": [{"b": "x"}]}, {"a": [{"b": []}]}, {"a": [{"c": "x"}]}],
+    ),
+    ({"a.b": {"$ne": 1}}, [{"a": [{"b": 2}]}, {"a": []}, {"a": [{}]}], [{"a": [{"b": 2}, {"b": 1}]}]),
+    ({"a.b": {"$gt": 1, "$lt": 0}}, [{"a": [{"b": 2}, {"b": -1}]}], [{"a": [{"b": 2}]}, {"a": [{"b": "2"}]}]),
+    (
+        {"a.b": {"$exists": True}},
+        [{"a": [{}, {"b": None}]}, {"a": [{"b": []}]}],
+        [{"a": [{}]}, {"a": []}, {"a": ["b"]}],
+    ),
+    (
+        {"a.b": None},
+        [{"a": [{}]}, {"a": []}, {"a": [{"b": None}, {"b": 1}]}],
+        [{"a": [{"b": []}]}, {"a": [{"b": 1}, {}]}],
+    ),
+    ({"a.b": 2**53 + 1}, [{"a": [{"b": 2**53 + 1}]}], [{"a": [{"b": 2**53}, {"b": float(2**53)}]}]),
+    ({"a.b": {"$gt": 2**63 - 1}}, [{"a": [{"b": 1}, {"b": 2**63}]}], [{"a": [{"b": 2**63 - 1}]}]),
+    ({"a.b": 1e23}, [{"a": [{"b": 1e23}]}], [{"a": [{"b": 10**23}]}]),
     ({"a.0": 1}, [{"a": {"0": 1}}], [{"a": [1]}]),
     ({"0": 1}, [{"0": 1}], [{"a": 1}]),
     ({"a.$b": 1}, [{"a": {"$b": 1}}], [{"a": 1}]),
@@ -233,7 +269,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
 
 
 @cases(("build", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_is_refused_and_why(build: Callable[[], Any], sentence: str) -> None:
+def test_refusals_and_their_reasons(build: Callable[[], Any], sentence: str) -> None:
     data = build()
     started = time.thread_time()
     with pytest.raises(Invalid) as refusal:
@@ -243,6 +279,39 @@ def test_what_is_refused_and_why(build: Callable[[], Any], sentence: str) -> Non
     assert len(refusal.value.message) < 300
     assert refusal.value.details == {"field": "filter"}
     assert isinstance(refusal.value, TooLarge) is ("larger" in refusal.value.message)
+
+
+def test_a_day_of_python_is_its_text() -> None:
+    day, moment = date(2026, 1, 2), datetime(2026, 1, 2, 3, tzinfo=UTC)
+    document = msgspec.json.decode(msgspec.json.encode({"day": day, "at": moment}))
+    assert both({"day": day, "at": {"$gte": moment, "$in": [moment, None]}}, document)
+    assert not both({"day": {"$gt": day}}, document)
+
+
+UNADDRESSED: list[dict[str, Any]] = [{"a.b": 1}, {"x": {"a.b": 1}}, {"x": [1, [{".": 1}]]}, {"$a": 1}]
+
+
+def test_keys_that_no_filter_can_address_are_refused(tmp_path: Path) -> None:
+    """C41: where metadata is written, on every surface; exports that have them are still imported."""
+    with Memory(tmp_path, worker=False) as memory:
+        flow, bank = memory.flow("f"), memory.banks.create("b", type="general")
+        fact, step = flow.write("It is so."), {"step_type": "add_memory", "memory_bank_id": bank.id, "key": "k"}
+        writes: list[Callable[[Any], Any]] = [
+            lambda metadata: flow.session("s").history.append(role="user", content="Hi", metadata=metadata),
+            lambda metadata: memory.user("u").add("I moved.", metadata=metadata),
+            lambda metadata: flow.write("So it is.", metadata=metadata),
+            lambda metadata: flow.update(fact, metadata=metadata),
+            lambda metadata: bank.add("x", key="k", metadata=metadata),
+            lambda metadata: memory.workflows.run({"name": "w", "steps": [{**step, "entry_metadata": metadata}]}, "x"),
+        ]
+        for metadata in UNADDRESSED:
+            for write in writes:
+                with pytest.raises(Invalid, match="which filters cannot address"):
+                    write(metadata)
+        flow.session("s").history.append(role="user", content="Hi", metadata={"x": {"$a": 1}})
+        (line,) = (one for one in flow.export() if one.type == "turn")
+        old = msgspec.structs.replace(line, metadata={"a.b": 1}, id=None)
+        assert flow.import_lines([old]).added == 1
 
 
 def test_the_limits_themselves_are_allowed() -> None:
@@ -287,8 +356,25 @@ def test_leaves_can_be_answered_one_by_one() -> None:
 
 WORDS = {
     *("SELECT", "FROM", "AS", "WHERE", "AND", "OR", "NOT", "IN", "EXISTS", "CASE", "WHEN", "THEN", "ELSE", "END"),
-    *("json_each", "json_extract", "typeof", "coalesce", "metadata", "f_step", "f_value", "f_item", "f_wanted"),
-    *("f_step.key", "f_step.value", "f_step.type", "f_value.key", "f_value.value", "f_value.type", "f_value.atom"),
+    *(
+        "json_each",
+        "json_extract",
+        "typeof",
+        "coalesce",
+        "metadata",
+        "f_value",
+        "f_item",
+        "f_wanted",
+        "max",
+        "CROSS",
+        "JOIN",
+        "|",
+        "'['",
+        "']'",
+    ),
+    *(f"f_step{n}{part}" for n in range(16) for part in ("", ".key", ".value", ".type")),
+    *(f"f_item{n}{part}" for n in range(16) for part in ("", ".value", ".type")),
+    *("f_value.key", "f_value.value", "f_value.type", "f_value.atom"),
     *("f_item.type", "f_item.atom", "f_wanted.type", "f_wanted.atom"),
     *("'object'", "'array'", "'integer'", "'real'", "'number'", "'true'", "'false'", "'boolean'", "'$[0]'"),
     *("(", ")", ",", "=", "<", ">", "<=", ">=", "*", "0", "1", "9e999"),

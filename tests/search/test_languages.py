@@ -1,4 +1,4 @@
-"""What was stored in a language is found by one of its words, and stands above what else was said in that language."""
+"""Search in other languages: an entry is found by one of its words and ranked above other entries of that language."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Search: what is found, in which order, why, and why not; at once, from every process, and never after it is gone."""
+"""Search: hits, their order and explanation; fresh in every process, and without deleted entries."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +33,7 @@ from .. import engines
 from ..engines import DATABASES, Memory, located, remains
 from ..live import live
 from ..properties import examples
+from ..waiting import wait_until
 from .test_filters import Dice
 
 DAY0 = datetime(2026, 4, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ def contents(hits: Any) -> list[str]:
 # -- reading one's own writes ------------------------------------------------------------------------------------------
 
 
-def test_what_was_just_written_is_found(memory: Memory) -> None:
+def test_new_entries_are_found_at_once(memory: Memory) -> None:
     """C33"""
     flow = memory.flow("f")
     for number in range(30):
@@ -139,7 +139,7 @@ def test_a_changed_memory_is_found_by_its_new_words_only(memory: Memory) -> None
     assert len(flow.search("violin", recipe="words")) == 1
 
 
-def test_what_is_deleted_is_not_found(memory: Memory) -> None:
+def test_deleted_entries_are_not_found(memory: Memory) -> None:
     flow = memory.flow("f")
     one, _two = flow.write("quoxalphine one"), flow.write("quoxalphine two")
     session = flow.session("s")
@@ -169,7 +169,7 @@ def test_an_ended_session_is_still_found(memory: Memory) -> None:
     assert len(memory.flow("f").search("quoxalphine", **TURNS)) == len(session.search("quoxalphine", **TURNS)) == 1
 
 
-def test_what_has_expired_is_not_found_and_no_clock_brings_it_back(memory: Memory, clock: FrozenClock) -> None:
+def test_swept_entries_do_not_return_when_the_clock_is_set_back(memory: Memory, clock: FrozenClock) -> None:
     """S0.17"""
     flow, me = memory.flow("f"), memory.user("alice")
     flow.session("old").history.append(role="user", content="quoxalphine long ago")
@@ -377,7 +377,7 @@ def test_every_arm_takes_part_somewhere(memory: Memory) -> None:
     assert seen == {"words", "meaning", "neighbours", "question", "time", "speaker", "assistant"}
 
 
-def test_what_others_store_does_not_change_a_score(memory: Memory) -> None:
+def test_entries_of_others_do_not_change_a_score(memory: Memory) -> None:
     """Nobody can learn from a score what is in another flow, of another user, or in another tenant."""
     talk(memory)
     me = memory.user("alice")
@@ -504,7 +504,7 @@ def test_why_not_agrees_with_search_when_a_filter_lets_in_what_fits_no_word(memo
     assert flow.why_not(entry, "quoxalphine", recipe="words", filter={"n": 1}).gate == "found"
 
 
-def test_a_tied_key_is_not_told_of_others(tmp_path: Path) -> None:
+def test_a_scoped_key_does_not_reveal_others(tmp_path: Path) -> None:
     """Of another user's entry it hears the same as of one that does not exist."""
     with live(tmp_path, worker=False) as server, server.memory() as admin:
         foreign = admin.user("bob").add("bob's secret parcel").turns[0].id
@@ -534,7 +534,7 @@ def test_a_tied_key_is_not_told_of_others(tmp_path: Path) -> None:
             assert theirs.status_code == 404
 
 
-def test_what_was_deleted_is_not_known_to_why_not(memory: Memory) -> None:
+def test_why_not_does_not_know_deleted_entries(memory: Memory) -> None:
     session = memory.flow("f").session("s")
     entry = session.write("parcel")
     memory.call("flows.delete_session", {"flow": "f", "session": "s"})
@@ -630,8 +630,7 @@ def test_searching_while_others_write(home: Path) -> None:
         threads = [Thread(target=guarded, args=(work, number)) for work in (write, search) for number in range(4)]
         for thread in threads:
             thread.start()
-        while not troubles and (min(written) < 25 or min(searched) < 25):
-            time.sleep(0.01)
+        wait_until(lambda: troubles or min(*written, *searched) >= 25)
         stop.set()
         for thread in threads:
             thread.join()

@@ -176,7 +176,7 @@ def test_rest_refuses_it(case: Case, server: Live) -> None:
         b'{"query": "\\ud800"}',
         b'{"query": "\xff"}',
         b'{"query": "ship", "filter": {"a": 1e999}}',
-        b'{"query": "ship", "filter": ' + b'{"$not":' * 100_000,
+        b'{"query": "ship", "filter": ' + b'{"$not":' * 50_000,
         b'{"query": "ship", "min_score": "0.5"}',
         b'["ship"]',
         b"",
@@ -305,7 +305,7 @@ def test_odd_queries_do_not_trouble_any_surface(server: Live, home: Path, query:
     assert run(home, "--flow", "f", "--explain", "--", query).exit_code == 0
 
 
-def test_what_was_stored_cannot_paint_the_terminal(tmp_path: Path) -> None:
+def test_stored_text_cannot_send_escape_codes_to_the_terminal(tmp_path: Path) -> None:
     with Memory(tmp_path / "home", worker=False) as memory:
         memory.flow("f").write("evil \x1b[31mred\x1b]0;title\x07 [bold]markup[/bold]")
     printed = run(tmp_path / "home", "--flow", "f", "evil").stdout
@@ -357,21 +357,23 @@ def test_the_sdk_refuses_the_same_here_and_over_http(memory: Memory, server: Liv
     intact(memory)
 
 
-ODD_KEYS = ["a.b", 'q"uote', "it's", "back\\slash", "", " ", "$", "$x", "ключ", "😀", "a b", "[0]", "%", "key\nline"]
+ODD_KEYS = ['q"uote', "it's", "back\\slash", "", " ", "$", "$x", "ключ", "😀", "a b", "[0]", "%", "key\nline"]
+
+
+def _odd_metadata(key: str, number: int) -> dict[str, Any]:
+    """Metadata in which a filter can address every key: none at the top begins with `$`."""
+    return {"inner": {key: number}} | ({} if key.startswith("$") else {key: "here"})
 
 
 def test_metadata_under_odd_keys_is_searched_and_returned_as_it_is(memory: Memory) -> None:
     flow = memory.flow("odd keys")
     try:
         for number, key in enumerate(ODD_KEYS):
-            flow.write(f"entry {number}", metadata={key: "here", "inner": {key: number}})
+            flow.write(f"entry {number}", metadata=_odd_metadata(key, number))
         for number, key in enumerate(ODD_KEYS):
-            if "." in key:
-                assert flow.search("entry", filter={key: "here"}).hits == [], "a dot leads inside an object"
-                continue
             found = flow.search("entry", limit=100, filter={f"inner.{key}": number})
             assert [hit.content for hit in found] == [f"entry {number}"], key
-            assert found[0].metadata == {key: "here", "inner": {key: number}}
+            assert found[0].metadata == _odd_metadata(key, number)
             if not key.startswith("$"):
                 assert [hit.content for hit in flow.search("entry", limit=100, filter={key: "here"})] == [
                     f"entry {number}"

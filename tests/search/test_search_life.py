@@ -1,4 +1,4 @@
-"""Search over a long life: a process that has seen everything finds what a fresh one finds, and nothing that is gone."""
+"""A process that has run for long finds the same as a fresh one, and no deleted entries."""
 
 from __future__ import annotations
 

@@ -6,18 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import __version__
+from memwell import NotFound, __version__
 from memwell.surfaces.cli.main import app
 
-from ..engines import DATABASES, Memory, located
+from ..engines import DATABASES, Memory, listeners, located
 from ..live import live
+from ..waiting import wait_until
 
 
 def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
@@ -47,8 +47,18 @@ def test_doctor_finds_all_well(tmp_path: Path) -> None:
     assert {finding["state"] for finding in msgspec.json.decode(out)} == {"ok"}
 
 
+def test_doctor_removes_the_last_traces_of_erased_data_and_looks(tmp_path: Path) -> None:
+    with Memory(tmp_path) as memory:
+        memory.user("alice").add("My parrot lives in Porto.")
+        memory.user("alice").forget()
+    code, out, _ = run(tmp_path, "doctor", "--erasure", "--json")
+    findings = msgspec.json.decode(out)
+    assert (code, findings[0]["state"]) == (0, "ok")
+    assert findings[0]["text"].startswith("rewritten; 0 of ")
+
+
 @pytest.mark.engines("sqlite")  # damaged files
-@pytest.mark.parametrize("damage", ["header", "middle", "cut"])
+@pytest.mark.parametrize("damage", ["header", "middle", "cut", "bit", "empty"])
 def test_doctor_finds_damage_and_says_what_to_do(tmp_path: Path, damage: str) -> None:
     with Memory(tmp_path, worker=False) as memory:
         for number in range(50):
@@ -59,13 +69,43 @@ def test_doctor_finds_damage_and_says_what_to_do(tmp_path: Path, damage: str) ->
         data[:100] = b"garbage " * 12 + b"...."
     elif damage == "middle":
         data[5 * 4096 : 20 * 4096] = os.urandom(15 * 4096)
+    elif damage == "bit":
+        data[data.index(b"x" * 1000) + 500] ^= 1
+    elif damage == "empty":
+        del data[:]
     else:
         del data[len(data) // 2 :]
     file.write_bytes(data)
     code, out, _ = run(tmp_path, "doctor")
     assert code == 1
-    assert "backup" in out
+    assert "memwell restore BACKUP --tenant default" in " ".join(out.split())
     assert file.read_bytes() == data, "nothing was changed"
+
+
+@pytest.mark.engines("sqlite")  # damaged files
+def test_the_advice_of_doctor_brings_a_damaged_tenant_back(tmp_path: Path) -> None:
+    with Memory(tmp_path / "home", worker=False) as memory:
+        memory.user("alice").add("I live in Porto.")
+    run(tmp_path / "home", "backup", str(tmp_path / "backups"))
+    (backup,) = (tmp_path / "backups").glob("memwell-*Z")
+    (tmp_path / "home" / "tenants" / "default.db").unlink()
+    code, out, _ = run(tmp_path / "home", "doctor")
+    assert (code, "default.db is missing" in " ".join(out.split())) == (1, True)
+    assert run(tmp_path / "home", "restore", str(backup), "--tenant", "default")[0] == 0
+    assert "Porto" in run(tmp_path / "home", "user", "history", "alice")[1]
+
+
+@pytest.mark.engines("sqlite")  # a file
+@pytest.mark.parametrize("left", [None, b""])
+def test_doctor_finds_a_lost_secret(tmp_path: Path, left: bytes | None) -> None:
+    assert run(tmp_path, "key", "create", "--name", "agent")[0] == 0
+    path = tmp_path / "secret.key"
+    path.unlink() if left is None else path.write_bytes(left)
+    code, out, _ = run(tmp_path, "doctor")
+    assert code == 1
+    assert "secret.key is" in out
+    assert "restore it from a backup" in " ".join(out.split())
+    assert path.exists() == (left is not None)
 
 
 @pytest.mark.engines("sqlite")  # damaged files
@@ -85,7 +125,7 @@ def test_doctor_looks_at_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("MEMWELL_API_KEY", server.key)
         result = CliRunner().invoke(app, ["--url", server.url, "doctor"])
         assert (result.exit_code, "operator of tenant default" in result.stdout) == (0, True)
-    monkeypatch.setattr("memwell.sdk.http.TRIES", 1)
+        assert CliRunner().invoke(app, ["--url", server.url, "doctor", "--erasure"]).exit_code == 2
     result = CliRunner().invoke(app, ["--url", server.url, "doctor"])
     assert (result.exit_code, "memwell serve" in result.stdout) == (1, True)
 
@@ -98,6 +138,9 @@ def test_export_and_import_of_a_file(tmp_path: Path) -> None:
     assert len(run(tmp_path / "home", "export", "f")[1].splitlines()) == 451
     code, out, _ = run(tmp_path / "home", "import", "g", str(file), "--json")
     assert (code, msgspec.json.decode(out)) == (0, {"added": 450, "skipped": 0})
+    imported = run(tmp_path / "home", "import", "h", "-", "--json", stdin=file.read_text())[1]
+    assert msgspec.json.decode(imported) == {"added": 450, "skipped": 0}
+    assert run(tmp_path / "home", "import", "h", str(tmp_path / "none"))[0] == 74
     file.write_text('{"type": "turn"}\nnonsense\n')
     code, _, err = run(tmp_path / "home", "import", "g", str(file))
     assert (code, "Line 2" in err) == (2, True)
@@ -125,14 +168,11 @@ def test_a_worker_process_works_until_it_is_stopped(tmp_path: Path) -> None:
     try:
         with Memory(tmp_path, worker=False) as memory:
             job_id = pending(memory)
-            deadline = time.monotonic() + 20
-            while memory.jobs.show(job_id).state != "done" and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert memory.jobs.show(job_id).state == "done"
+            wait_until(lambda: memory.jobs.show(job_id).state == "done")
     finally:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
-    assert process.returncode == 0
+    assert process.returncode == 0, err.decode()
     assert b"Traceback" not in err
 
 
@@ -143,7 +183,7 @@ def test_watch_shows_reads_and_writes_of_a_flow_live(tmp_path: Path) -> None:
     assert process.stdout is not None
     try:
         assert "Watching" in process.stdout.readline()
-        time.sleep(1.0)
+        wait_until(lambda: listeners(tmp_path))
         with Memory(tmp_path, worker=False) as memory:
             memory.flow("other").write("not shown")
             memory.flow("support").session("s1").history.append(role="user", content="a secret")
@@ -183,6 +223,43 @@ def test_an_address_without_a_scheme_is_not_logged_in_to(tmp_path: Path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_login_that_has_no_effect_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    cli = CliRunner()
+    with live(tmp_path / "server", worker=False) as server:
+        login = ["login", server.url, "--key", server.key]
+        monkeypatch.setenv("MEMWELL_HOME", str(tmp_path / "home"))
+        result = cli.invoke(app, login)
+        assert f"MEMWELL_HOME is set, so commands work on {tmp_path / 'home'}" in result.stderr.replace("\n", " ")
+        assert (tmp_path / "settings/memwell/login.json").exists(), "XDG_CONFIG_HOME was ignored"
+        monkeypatch.delenv("MEMWELL_HOME")
+        assert cli.invoke(app, login).stderr == ""
+        assert f"memory   {server.url}\n" in cli.invoke(app, ["status", "show"]).stdout
+        monkeypatch.setenv("MEMWELL_URL", "http://me:secret@127.0.0.1:1")
+        warning = cli.invoke(app, login).stderr
+        assert ("MEMWELL_URL is set" in warning, "secret" in warning) == (True, False)
+
+
+def test_status_names_the_directory(tmp_path: Path) -> None:
+    where = str(tmp_path) if DATABASES.engine == "sqlite" else "postgresql://"
+    assert f"memory   {where}" in run(tmp_path, "status")[1]
+    assert run(tmp_path, "status", "--json")[1] == run(tmp_path, "status", "show", "--json")[1]
+
+
+@pytest.mark.engines("sqlite")  # files
+def test_data_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "home"
+    with Memory(home, worker=False) as memory:
+        memory.user("alice").add("hi")
+        memory.keys.create()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in [home, *home.rglob("*")]}
+        assert {"control.db", "control.db-wal", "control.db-shm", "default.db", "default.db-wal"} <= set(modes)
+        assert [name for name, mode in modes.items() if mode & 0o077] == []
+    (home / "control.db").chmod(0o644)  # as earlier versions created it
+    with Memory(home, worker=False):
+        assert (home / "control.db").stat().st_mode & 0o777 == 0o600
+
+
 def test_stored_text_cannot_control_the_terminal(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         memory.flow("f").session("s").history.append(role="user", content="a\x1b]0;pwned\x07b\nc\td\x9b2J")
@@ -200,9 +277,53 @@ def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> 
     assert (code, "1 to 65535" in err) == (2, True)
 
 
-def test_ending_an_unknown_session_is_an_error_with_and_without_its_flow(tmp_path: Path) -> None:
-    assert run(tmp_path, "end", "nobody", "--yes")[0] == 4
-    assert run(tmp_path, "end", "nobody", "--flow", "f", "--yes")[0] == 4
+def test_an_unknown_session_is_the_same_in_python_and_on_the_command_line(tmp_path: Path) -> None:
+    """C13: the end of an empty session is no error; what it does not have cannot be shown or deleted."""
+    with Memory(tmp_path, worker=False) as memory:
+        session = memory.flow("f").session("nobody")
+        assert session.end().ended_at is None
+        for work in (session.show, session.delete):
+            with pytest.raises(NotFound, match="no such session"):
+                work()
+        assert memory.find_session("nobody") == []
+    for command in (["end", "nobody", "--flow", "f"], ["flow", "end", "f", "nobody"]):
+        ended = (0, "Session nobody has no turns: there is nothing to end.\n", "")
+        assert run(tmp_path, *command, "--yes") == ended
+    for command in (["show", "nobody"], ["rm", "nobody", "--yes"]):
+        assert run(tmp_path, *command, "--flow", "f")[0] == 4
+        assert run(tmp_path, "flow", {"rm": "delete-session"}.get(command[0], "show"), "f", *command[1:])[0] == 4
+        assert run(tmp_path, *command)[0] == 4
+    assert run(tmp_path, "end", "nobody", "--yes")[0] == 4, "no flow is named, and none has it"
+
+
+def test_following_a_run_shows_it_and_ends_with_its_state(tmp_path: Path) -> None:
+    document = "name: hello\nsteps:\n  - {step_type: text, template: 'Hello {{agent.input}}'}\n  - {step_type: display_result}\n"
+    with Memory(tmp_path, worker=False) as memory:
+        done = memory.workflows.run(document, "Ada")
+    code, out, err = run(tmp_path, "runs", "follow", done.id)
+    assert (code, "Hello Ada" in out, "step-1" in err) == (0, True, True)
+    lines = [msgspec.json.decode(line) for line in run(tmp_path, "runs", "follow", done.id, "--json")[1].splitlines()]
+    assert [(line["kind"], line.get("state")) for line in lines][-1] == ("run", "done")
+    assert run(tmp_path, "runs", "follow", "0" * 26)[0] == 4
+
+
+def test_every_way_to_end_a_session_asks(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.flow("f").session("s").history.append(role="user", content="hi")
+        for command in (["end", "s"], ["memory", "end", "s"], ["flow", "end", "f", "s"]):
+            code, _, err = run(tmp_path, *command, stdin="n\n")
+            assert (code, "nd" in err and "?" in err) == (1, True)
+            assert memory.flow("f").session("s").show().ended_at is None
+        assert run(tmp_path, "flow", "end", "f", "s", "--yes")[0] == 0
+        assert memory.flow("f").session("s").show().ended_at is not None
+
+
+def test_a_question_is_an_argument_of_context(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.flow("f").write("The colour of the sky is blue.")
+    for question in (["what colour?"], ["--query", "what colour?"], []):
+        assert "blue" in run(tmp_path, "flow", "context", "f", *question)[1]
+    assert run(tmp_path, "flow", "context", "f", "one", "--query", "two")[0] == 2
 
 
 def distilled(memory: Memory) -> None:
@@ -248,13 +369,13 @@ def test_a_plan_is_shown_step_by_step(tmp_path: Path) -> None:
     assert "nothing new to consolidate" in run(tmp_path, "flow", "consolidate", "f", "s1")[1]
 
 
-def test_what_is_held_back_says_why(tmp_path: Path) -> None:
+def test_quarantined_facts_have_a_reason(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         distilled(memory)
     code, out, _ = run(tmp_path, "flow", "held", "f")
     assert code == 0
     statement, about = out.splitlines()
-    assert "hunter2xyz" in statement
+    assert "[secret]" in statement
     assert "quarantined: it looks like a secret · about Alice" in about
     assert msgspec.json.decode(run(tmp_path, "flow", "held", "f", "--json")[1])["memories"][0]["held"] == "secret"
 
@@ -285,13 +406,13 @@ def test_a_context_needs_no_question(tmp_path: Path) -> None:
         distilled(memory)
         memory.user("alice").add("I am vegetarian.")
         memory.call("users.consolidate", {"user": "alice", "session": memory.user("alice").sessions()[0].session})
-    code, out, _ = run(tmp_path, "user", "context", "alice")
+    code, out, err = run(tmp_path, "user", "context", "alice")
     assert code == 0
     assert "Alice is vegetarian." in out
     assert "user: I am vegetarian." in out
-    assert out.splitlines()[-1].endswith("1 fact · nothing left out")
+    assert err.endswith("1 fact · nothing left out\n"), "and the text alone can be piped"
     assert "Alice moved to Porto." in run(tmp_path, "flow", "context", "f")[1]
-    assert "Nothing is remembered yet." in run(tmp_path, "user", "context", "nobody")[1]
+    assert "Nothing is remembered yet." in run(tmp_path, "user", "context", "nobody")[2]
 
 
 def test_a_workflow_is_read_from_a_file_and_checked(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
-"""What is given to commands: with and without its name, from the standard input, from files, and as lists."""
+"""Fields of commands: by position and by option, from standard input, from files, and as lists."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from memwell import NotFound
 from memwell.surfaces.cli.main import app
 
 from ..cases import cases
@@ -72,7 +74,7 @@ def test_a_list_may_be_given_several_times(filled: Path) -> None:
     assert "2 times" in err
 
 
-def test_what_is_needed_is_given_once(tmp_path: Path) -> None:
+def test_required_fields_are_given_once(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "definition", "create", "Profile", "--name", "Plan")
     assert (code, "NAME and --name are the same: give one of them." in err, "Usage: " in err) == (2, True, True)
     code, _, err = run(tmp_path, "store", "create", "shop")
@@ -104,8 +106,8 @@ def test_what_has_no_name_is_read_as_what_has_one(filled: Path, tmp_path: Path) 
     ("command", "name", "wrong", "said"),
     [
         (("user", "set-record", "alice", "profile"), "value", "{nonsense", "must be JSON"),
-        (("user", "set-record", "alice", "profile"), "value", "3", "`object`"),
-        (("store", "define", "shop"), "stores", "cart", "must be an object of settings by technical name"),
+        (("user", "set-record", "alice", "profile"), "value", "3", "an object"),
+        (("store", "define", "shop"), "stores", "cart", "must be an object of settings by name"),
         (("tenant", "create"), "tenant", "No Tenant", "lower-case"),
     ],
 )
@@ -140,17 +142,115 @@ def test_yes_or_no_may_be_said_without_a_name(tmp_path: Path) -> None:
     assert run(tmp_path, *asked, "maybe")[0] == 2
 
 
-def test_the_name_of_a_file_alone_is_told_how_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_given_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One way in all commands: FILE, or `-` for standard input. `@FILE` and `@-` are the same."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "stores.yaml").write_text("notes: {retention: 1_day}\n", encoding="utf-8")
-    for asked in (("store", "define", "shop"), ("user", "set-record", "alice", "profile")):
-        code, _, err = run(tmp_path / "home", *asked, "stores.yaml")
-        assert (code, err.endswith("To read it from stores.yaml, write @stores.yaml.\n")) == (2, True)
-        assert "write @" not in run(tmp_path / "home", *asked, "none.yaml")[2]
-    (tmp_path / "@stores.yaml").write_text("x", encoding="utf-8")
-    assert run(tmp_path / "home", "store", "define", "shop", "@stores.yaml")[0] == 0, (
-        "the file that is named behind `@`"
+    files = {
+        "stores.yaml": (("store", "define", "shop"), "notes: {retention: 1_day}\n"),
+        "profile.json": (("user", "set-record", "alice", "profile"), '{"language": "pt"}'),
+        "flow.yaml": (("workflow", "validate"), "name: hi\nsteps:\n  - {step_type: text, template: Hello}\n"),
+        "run.yaml": (("workflow", "run"), "name: hi\nsteps:\n  - {step_type: text, template: Hello}\n"),
+        "tpl.txt": (("app", "render", "shop"), "some words"),
+        "words.txt": (("app", "files-upload", "shop", "s1", "--filename", "words.txt"), "some words"),
+    }
+    for name, (command, text) in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        for given in (name, f"@{name}", "-"):
+            code, _, err = run(tmp_path / "home", *command, given, stdin=text)
+            assert code == 0, (command, given, err)
+    code, _, err = run(tmp_path / "home", "workflow", "validate", "none.yaml")
+    assert (code, err) == (2, "Error: DOCUMENT: there is no file 'none.yaml'.\n")
+    code, _, err = run(tmp_path / "home", "workflow", "run", "none.yaml")
+    assert (code, err) == (2, "Error: FILE: there is no file 'none.yaml'.\n")
+    code, _, err = run(tmp_path / "home", "user", "set-record", "alice", "profile", "none.json")
+    assert (code, "must be JSON or the name of a file" in err) == (2, True)
+
+
+def test_metadata_is_given_in_one_way_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text('{"from": "a file"}', encoding="utf-8")
+    flow = tmp_path / "flow.yaml"
+    flow.write_text("name: hi\nsteps:\n  - {step_type: text, template: '{{metadata.topic}} {{metadata.stars}}'}\n")
+    given = (
+        "-m",
+        "topic=travel=far",
+        "--metadata",
+        '{"stars": 4}',
+        "-m",
+        "empty=",
+        "--metadata",
+        f"{tmp_path}/meta.json",
     )
+    expected = {"topic": "travel=far", "stars": 4, "empty": "", "from": "a file"}
+    assert run(tmp_path / "home", "user", "add", "alice", "hi", *given)[0] == 0
+    assert run(tmp_path / "home", "flow", "append", "f", "s", "hi", "--role", "user", *given)[0] == 0
+    assert run(tmp_path / "home", "app", "sessions-update", "shop", "s", *given)[0] == 0
+    assert "travel=far 4" in run(tmp_path / "home", "workflow", "run", str(flow), *given)[1]
+    with Memory(tmp_path / "home", worker=False) as memory:
+        assert memory.user("alice").history()[0].metadata == expected
+        assert memory.flow("f").session("s").history.last(1)[0].metadata == expected
+        assert memory.app("shop").session("s").meta().metadata == expected
+        assert memory.workflows.show(memory.workflows.runs()[0].id).metadata == expected
+    for command in (("user", "add", "alice", "hi"), ("workflow", "run", str(flow))):
+        code, _, err = run(tmp_path / "home", *command, "-m", "topic")
+        assert (code, err.startswith("Error: --metadata must be `name=text`, JSON or the name of a file")) == (2, True)
+
+
+def test_what_is_said_comes_from_standard_input(tmp_path: Path) -> None:
+    assert run(tmp_path, "user", "add", "alice", "-", stdin="first\nsecond\n")[0] == 0
+    with Memory(tmp_path, worker=False) as memory:
+        assert memory.user("alice").history()[0].content == "first\nsecond"
+
+
+def test_banks_are_named_by_their_ids_or_names(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        bank = memory.banks.create("Support notes", type="general").id
+        memory.banks.create("twice")
+        memory.banks.create("twice")
+        assert [one.name for one in memory.banks.list(name="twice")] == ["twice", "twice"]
+    for given in (bank, "Support notes"):
+        assert run(tmp_path, "bank", "add", given, "aisle seats", "--key", "alice")[0] == 0
+        code, out, err = run(tmp_path, "bank", "search", given, "aisle", "--json")
+        assert (code, "aisle seats" in out) == (0, True), err
+        assert msgspec.json.decode(run(tmp_path, "bank", "get", given, "--json")[1])["id"] == bank
+    code, _, err = run(tmp_path, "bank", "get", "nothing")
+    assert (code, err) == (4, "Error: There is no bank 'nothing': `memwell bank list` lists them.\n")
+    code, _, err = run(tmp_path, "bank", "delete", "twice", "--yes")
+    assert (code, "Several banks are called 'twice': give an id" in err) == (5, True)
+    assert run(tmp_path, "bank", "delete", "Support notes", "--yes")[0] == 0
+
+
+def test_workflows_are_named_by_their_ids_or_names(tmp_path: Path) -> None:
+    document = "name: {}\nsteps:\n  - {{step_type: text, template: 'Hello {{{{agent.input}}}}'}}\n"
+    with Memory(tmp_path, worker=False) as memory:
+        workflow = memory.workflows.create(document.format("hello")).id
+        for _ in range(2):
+            memory.workflows.create(document.format("twice"))
+    for given in (workflow, "hello"):
+        assert run(tmp_path, "workflow", "run", given, "--input", "Ada")[1] == "Hello Ada\n"
+        code, out, err = run(tmp_path, "runs", "begin", given, "--input", "Ada", "--json")
+        assert (code, msgspec.json.decode(out)["output"]) == (0, "Hello Ada"), err
+        assert msgspec.json.decode(run(tmp_path, "workflow", "get", given, "--json")[1])["id"] == workflow
+    code, _, err = run(tmp_path, "workflow", "run", "nothing")
+    assert (code, err) == (4, "Error: There is no workflow 'nothing': `memwell workflow list` lists them.\n")
+    assert run(tmp_path, "workflow", "run", "twice")[0] == 5
+
+
+def test_the_sdk_asks_for_the_id_of_what_is_given_by_name(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        bank = memory.banks.create("preferences").id
+        hello = {"name": "hello", "steps": [{"step_type": "text", "template": "Hi"}]}
+        workflows = [memory.workflows.create(hello).id for _ in range(2)]
+        attempts: list[tuple[Callable[[], object], list[str]]] = [
+            (lambda: memory.workflows.run("hello"), workflows),
+            (lambda: memory.workflows.get("hello"), workflows),
+            (lambda: memory.banks.open("preferences").info(), [bank]),
+            (lambda: memory.banks.open("nothing").info(), []),
+        ]
+        for attempt, ids in attempts:
+            with pytest.raises(NotFound) as error:
+                attempt()
+            assert [one for one in (*workflows, bank) if one in error.value.message] == ids
+            assert ("Give an id" in error.value.message) is bool(ids)
 
 
 # -- standard input ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What help says of every command, and that no more is made of the commands than is called for."""
+"""Help of every command; only the commands that are needed are built."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_choices_and_defaults_are_said(command: str, default: str) -> None:
     assert line.endswith(f"| default `{default}` |")
 
 
-def test_what_is_required_is_marked() -> None:
+def test_required_fields_are_marked() -> None:
     assert "[required]" in help_of("flow", "append").split("--role")[1].split("--")[0]
     section = REFERENCE.split("## memwell user set-record\n")[1].split("\n## ")[0]
     assert [line.split("`")[1] for line in section.splitlines() if line.endswith("| required |")] == [
@@ -65,14 +65,15 @@ def test_what_is_required_is_marked() -> None:
 
 
 def alone(operation: Operation) -> list[str]:
-    """What must be given besides where it is, if that is one thing and nothing is said."""
+    """What must be given besides where it is, if that is one thing and nothing is said; or a question that can be asked."""
     fields = msgspec.structs.fields(operation.request)
     others = [one.name for one in fields if one.required and one.name not in operation.path_fields]
     says = operation.writes and any(one.name == "content" for one in fields)
-    return others if len(others) == 1 and not says else []
+    questions = [one.name for one in fields if one.name == "query"] if not others else []
+    return others if len(others) == 1 and not says else questions
 
 
-def test_what_is_needed_besides_is_the_last_argument_and_an_option() -> None:
+def test_further_required_fields_are_the_last_argument_or_options() -> None:
     group: Any = typer.main.get_command(app)
     assert len([one for one in OPERATIONS.values() if alone(one)]) > 25
     for operation in OPERATIONS.values():
@@ -85,20 +86,32 @@ def test_what_is_needed_besides_is_the_last_argument_and_an_option() -> None:
         assert {f"--{name.replace('_', '-')}" for name in alone(operation)} <= options, operation.name
 
 
-def test_what_is_needed_is_described_once() -> None:
+def test_required_fields_are_described_once() -> None:
     arguments, options = help_of("store", "create").split("Options")
     assert "store create [OPTIONS] {APP} [TECHNICAL_NAME]" in arguments
     described = arguments.split("│      TECHNICAL_NAME")[1]
     assert "which cannot change" in described
     assert "Required, here or as --technical-name." in " ".join(described.replace("│", " ").split())
-    assert "The same as TECHNICAL_NAME." in options
+    assert "--technical-name" not in options
     assert "which cannot change" not in options
+
+
+def test_help_repeats_nothing() -> None:
+    """A sentence that says more than what the field is stands once in the help of a command."""
+    repeated = []
+    for name, command in commands("memwell", typer.main.get_command(app)):
+        texts = [one.help.split(". ") for one in command.params if one.help and not getattr(one, "hidden", False)]
+        further = [sentence.rstrip(".") for text in texts for sentence in text[1:]]
+        repeated += [(name, one) for one in set(further) if further.count(one) > 1 and one != "May be repeated"]
+    assert repeated == []
+    assert help_of("flow", "append").count("An id has 1 to 256 characters") == 1
+    assert "│ *  --role                  [user|assistant|tool|system]  The speaker. " in help_of("flow", "append")
 
 
 @pytest.mark.parametrize("command", ["execute", "sessions-update", "files-upload"])
 def test_metadata_of_a_session_is_said_to_be_its_own(command: str) -> None:
     said = " ".join(help_of("app", command).replace("│", " ").split())
-    assert "--metadata JSON The session's metadata" in said
+    assert "--metadata -m JSON The session's metadata" in said
     assert "stored with the entry" not in said
 
 
@@ -110,9 +123,11 @@ def test_flags_say_which_way_they_are() -> None:
 
 
 def test_help_says_how_things_are_given() -> None:
-    assert "`@-`: standard input" in help_of("user", "set-record")
+    assert "JSON, FILE, or `-` for standard input." in help_of("user", "set-record")
     assert "`@@…`: a text that begins with `@`" in help_of("app", "render")
     assert "`one,two`" in help_of("definition", "bind")
+    assert "`name=text`, JSON (for numbers)" in " ".join(help_of("user", "add").replace("│", " ").split())
+    assert "The text itself, even after `@`" in help_of("bank", "add")
 
 
 def test_commands_are_made_when_they_are_called_for() -> None:

@@ -1,4 +1,4 @@
-"""What commands say besides their answer: questions, warnings and errors, on standard error; and how they end."""
+"""Questions, warnings and errors of commands on standard error, and their exit codes."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_a_question_names_what_is_to_be_deleted_and_leaves_the_output_alone(fill
 def test_a_question_of_several_sentences_names_it_in_the_first(filled: Path) -> None:
     _, _, err = run(filled, "app", "sessions-end", "shop", "s1", stdin="n\n")
     assert err.startswith("End a session: shop, s1. This deletes its metadata")
-    assert "Ending it again changes nothing. Continue? [y/N]: " in err
+    assert "again changes nothing. Continue? [y/N]: " in err
     _, _, err = run(filled, "store", "delete-content", "shop", "cart", "--user-id", "alice", stdin="n\n")
     assert "with its history: shop, cart, --user-id alice. Other records of the store stay. Continue?" in err
 
 
-def test_whoever_cannot_be_asked_is_told_how_to_go_on(filled: Path) -> None:
+def test_without_a_terminal_to_ask_the_error_names_the_option(filled: Path) -> None:
     code, out, err = run(filled, "user", "delete-record", "alice", "profile", stdin="")
     assert (code, out, "use `--yes`" in err) == (1, "", True)
     assert "`--yes`" not in run(filled, "user", "delete-record", "alice", "profile", stdin="n\n")[2]
@@ -126,7 +126,7 @@ def test_a_schema_that_would_break_records_is_a_no(tmp_path: Path) -> None:
 WRONG = 'Warning: `lang`: the value is not of type "string"\n'
 
 
-def test_what_does_not_fit_is_told_as_a_warning(filled: Path) -> None:
+def test_misfits_are_warnings(filled: Path) -> None:
     asked = ("store", "set-content", "shop", "cart", "--user-id", "alice", "--data", '{"lang": 3, "warnings": [1]}')
     code, out, err = run(filled, *asked)
     assert (code, err, "not of type" in out, '"warnings":[1]' in out) == (0, WRONG, False, True)
@@ -144,7 +144,7 @@ def test_warnings_of_several_things_say_of_which(filled: Path) -> None:
     assert (err.startswith("Warning: `profile.password`: "), "warnings" in out) == (True, False)
 
 
-def test_vague_names_and_what_is_withheld_are_told_as_warnings(tmp_path: Path) -> None:
+def test_vague_names_and_withheld_records_are_warnings(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "definition", "create", "--name", "Data")
     assert (code, err.startswith("Warning: The slug 'data'"), "choose" in out) == (0, True, False)
     _, out, err = run(tmp_path, "definition", "list")
@@ -164,12 +164,12 @@ def test_errors_name_options_and_arguments(filled: Path) -> None:
     assert err == "Error: Give either CONTENT (a text) or --messages (a list of turns).\n"
     code, _, err = run(filled, "user", "set-record", "alice", "profile", "--value", "{}", "--mode", "mix")
     assert code == 2
-    assert err.startswith("Error: --mode: invalid enum value 'mix' (it is `merge` or `replace`). `replace` sets")
+    assert err.startswith("Error: --mode cannot be 'mix': it is `merge` or `replace`. `replace` sets")
 
 
 def test_words_that_only_look_like_fields_stay(filled: Path) -> None:
     _, _, err = run(filled, "user", "search", "alice", "--query", "x", "--min-trust", "nobody")
-    assert err.startswith("Error: --min-trust: ")
+    assert err.startswith("Error: --min-trust cannot be 'nobody'")
     assert "`user`" in err, "a choice of --min-trust, and a field as well"
     with Memory(filled, worker=False) as memory:
         memory.definitions.create("Owner", schema=TEXTS)

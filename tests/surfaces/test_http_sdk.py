@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from inspect import getmembers, isclass
+from pathlib import Path
 
 import httpx
 import pytest
 
-from memwell import Invalid, Unauthenticated, Unavailable, Unsupported
-from memwell.sdk import http
+import memwell
+from memwell import Invalid, Unauthenticated, Unavailable, Unsupported, sdk
 from memwell.sdk.http import HttpTransport
+from memwell.sdk.values import Handle
 
 from ..cases import cases
 from ..engines import Memory
@@ -23,11 +27,6 @@ TURN = (
 def transport(answer: Callable[[httpx.Request], httpx.Response]) -> HttpTransport:
     client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://x")
     return HttpTransport("http://x", "mw_x", client)
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_retry_delay", lambda attempt, retry_after: 0.0)
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_key() -> None:
@@ -45,7 +44,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key() -> None:
     assert len(set(keys)) == 1
 
 
-def test_what_cannot_be_repeated_safely_is_not() -> None:
+def test_unsafe_requests_are_not_repeated() -> None:
     tries: list[int] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -76,10 +75,36 @@ def test_a_plain_401_of_a_proxy_is_understood() -> None:
         transport(lambda request: httpx.Response(401, content=b"no")).call("flows.list", {})
 
 
-def test_targets_are_told_apart(tmp_path: object) -> None:
+def test_targets_are_distinguished(tmp_path: object) -> None:
     with pytest.raises(Invalid, match="comes from the API key"):
         Memory("http://127.0.0.1:1", tenant="acme")
     with pytest.raises(Unsupported, match="redis"):
         Memory("redis://x")
     with pytest.raises(Invalid, match="lower-case"):
         Memory(str(tmp_path), tenant="No Such Name")
+
+
+def test_objects_say_what_they_are(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        place = memory._transport.place
+        shown = {
+            f"User(user='alice', memory={place!r})": memory.user("alice"),
+            f"Session(flow='support', session='s', memory={place!r})": memory.flow("support").session("s"),
+            f"Bank(id='b', memory={place!r})": memory.banks.open("b"),
+            f"Banks(memory={place!r})": memory.banks,
+            f"Scope(app='shop', user_id='u1', memory={place!r})": memory.app("shop").scope(user_id="u1"),
+            f"AppSession(app='shop', session_id='s', memory={place!r})": memory.app("shop").session("s"),
+        }
+        assert {text: repr(one) for text, one in shown.items()} == {text: text for text in shown}
+    with memwell.Memory("http://me:secret@127.0.0.1:1", api_key="mw_secret") as remote:
+        assert repr(remote) == "Memory('http://127.0.0.1:1')"
+        assert "secret" not in repr(remote.flow("f"))
+    with memwell.Memory(str(tmp_path / "home"), tenant="acme", worker=False) as local:
+        assert repr(local) == f"Memory('{tmp_path / 'home'}, tenant acme')"
+
+
+def test_every_class_of_the_sdk_says_what_it_is() -> None:
+    modules = [import_module(f"memwell.sdk.{part.stem}") for part in Path(sdk.__file__).parent.glob("_*sync*.py")]
+    classes = {one for module in modules for _, one in getmembers(module, isclass) if one.__module__ == module.__name__}
+    assert len(classes) > 40
+    assert [one for one in classes if not issubclass(one, Handle)] == []

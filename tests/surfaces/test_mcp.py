@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 import httpx2
@@ -24,14 +25,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
-from memwell import Forbidden, Invalid
+from memwell import Forbidden, Invalid, function
 from memwell.core.access import OwnerKind, Scope
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.endpoint import check_origin
 from memwell.surfaces.mcp.protocol import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, build_tools
+from memwell.surfaces.rest.origin import check_origin
 
 from ..cases import cases
 from ..engines import Memory, located
@@ -84,8 +85,8 @@ def in_process(
 ) -> T:
     """What a client finds without any transport."""
 
-    async def move(task: Callable[[], Answer], _: bool) -> Answer:
-        return await asyncio.to_thread(task)
+    async def move(task: Callable[[], Any], _: bool) -> Answer:
+        return cast(Answer, await asyncio.to_thread(task))
 
     async def run() -> T:
         tools = build_tools(selection, tie.kind if tie else None, by_key)
@@ -262,11 +263,94 @@ def test_a_flow_is_told_statements_and_messages(tmp_path: Path) -> None:
         in_process(lambda operation, data: memory.call(operation.name, data), work)
 
 
+@pytest.mark.every_engine
+def test_what_is_remembered_in_a_session_is_found_by_every_tool(tmp_path: Path) -> None:
+    """S0.29: a statement of one conversation is listed and in the context, as it is found by a search (S0.40)."""
+
+    async def work(client: Client) -> None:
+        async def get(tool: str, **arguments: Any) -> Any:
+            result = await client.call_tool(tool, {"flow": "f", **arguments})
+            assert not result.is_error
+            return result.structured_content
+
+        for session in ("s2", "s1", None):
+            await get("add_memory", content=f"Ships to {session}", session=session)
+        await get("add_memory", content="Ships to Norway", session="s1")
+        everything = ["Ships to None", "Ships to s1", "Ships to Norway", "Ships to s2"]
+        tomorrow = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}"
+        for when in ({}, {"as_of": tomorrow}, {"valid_at": tomorrow}):
+            listed = (await get("list_memories", **when))["memories"]
+            assert [one["content"] for one in listed] == everything
+            assert [one.get("session") for one in listed] == [None, "s1", "s1", "s2"]
+            pages: list[Any] = []
+            cursor = None
+            while cursor or not pages:
+                page = await get("list_memories", limit=1, cursor=cursor, **when)
+                pages, cursor = [*pages, page["memories"]], page.get("next_cursor")
+            assert pages == [[one] for one in listed]
+            of_session = (await get("list_memories", session="s1", **when))["memories"]
+            assert of_session == [one for one in listed if one.get("session") == "s1"]
+        for arguments in ({"query": "Ships"}, {}):
+            assert set(everything) == {
+                one for one in everything if one in (await get("get_context", **arguments))["text"]
+            }
+            here = (await get("get_context", session="s1", **arguments))["text"]
+            assert [one for one in everything if one in here] == everything[:3]
+        found = (await get("search_memory", query="Ships to", limit=10))["hits"]
+        assert {hit["content"] for hit in found} == set(everything)
+
+    with Memory(tmp_path, worker=False) as memory:
+        in_process(lambda operation, data: memory.call(operation.name, data), work)
+        known = [fact.content for fact in memory.flow("f").memories(as_of=datetime.now(UTC))]
+        assert known == [fact.content for fact in memory.flow("f").memories()]
+        context = memory.flow("f").context("Norway", as_of=datetime.now(UTC))
+        assert "Ships to Norway" in context.text
+
+
+def test_a_run_that_fails_is_an_error(tmp_path: Path) -> None:
+    """Of a tool that begins a run, not of one that reads it."""
+
+    @function
+    def give_up(message: str, memory: Any) -> str:
+        raise ValueError(message)
+
+    async def work(client: Client) -> None:
+        answer = await client.call_tool("apps_execute", {"app": "shop", "message": "hello", "session_id": "s"})
+        assert (answer.is_error, answer.structured_content["status"]) == (True, "failed")
+        assert "`give_up` raised ValueError" in said(answer)
+        read = await client.call_tool("runs_get", {"run": answer.structured_content["run_id"]})
+        assert (read.is_error, read.structured_content["status"]) == (False, "failed")
+
+    with Memory(tmp_path, worker=False) as memory:
+        memory.app("shop").configure(function="give_up")
+        in_process(lambda operation, data: memory.call(operation.name, data), work, selection="all")
+
+
+def test_a_run_that_is_cancelled_as_asked_is_no_error(tmp_path: Path) -> None:
+    """Of the tool that cancels it."""
+    released = threading.Event()
+
+    @function
+    def hold(message: str, memory: Any) -> str:
+        released.wait(60)
+        return message
+
+    async def work(client: Client) -> None:
+        document = {"name": "held", "steps": [{"step_type": "function", "function": "hold"}]}
+        begun = await client.call_tool("runs_begin_document", {"document": document, "wait": False})
+        cancelled = await client.call_tool("runs_cancel", {"run": begun.structured_content["id"]})
+        assert (cancelled.is_error, cancelled.structured_content["status"]) == (False, "cancelled")
+        released.set()
+
+    with Memory(tmp_path, worker=False) as memory:
+        in_process(lambda operation, data: memory.call(operation.name, data), work, selection="all")
+
+
 @cases(
     ("name", "arguments", "code", "word"),
     [
         ("forget_everything", {}, "not_found", "The tools are add_memory"),
-        ("add_memory", {"content": "x"}, "invalid", "either `user` or `flow`"),
+        ("add_memory", {"content": "x"}, "invalid", "`user` or `flow` is missing"),
         ("add_memory", {"content": "x", "user": "a", "flow": "b"}, "invalid", "not both"),
         ("add_memory", {"user": "a"}, "invalid", "either `content`"),
         ("add_memory", {"user": "a", "content": ""}, "invalid", "at least one character"),
@@ -276,16 +360,25 @@ def test_a_flow_is_told_statements_and_messages(tmp_path: Path) -> None:
         ("add_memory", {"user": "a", "content": "x", "colour": "red"}, "invalid", "no field `colour`"),
         ("add_memory", {"user": "a", "content": "x", "occurred_at": "now"}, "invalid", "no field `occurred_at`"),
         ("add_memory", {"flow": "f", "content": "x", "importance": 7}, "invalid", "from 0 to 1"),
-        ("get_history", {"user": "a", "limit": "many"}, "invalid", "limit"),
+        ("get_history", {"user": "a", "limit": "many"}, "invalid", "`limit` must be a whole number, not text"),
         ("get_history", {"flow": "f"}, "invalid", "`session` is missing"),
-        ("get_history", {"flow": "f", "session": "s", "cursor": "x"}, "invalid", "no field `cursor`"),
+        ("get_history", {"flow": "f", "session": "s", "cursor": "x"}, "invalid", "`cursor` is for a user only"),
         ("end_session", {"user": "a", "session": "s"}, "invalid", "no field `user`"),
         ("get_memory", {"flow": "f", "id": "none"}, "not_found", "no such memory"),
+        ("add_memory", {"user": "a", "content": "x", "importance": 1}, "invalid", "`importance` is for a flow only"),
+        ("list_memories", {"user": "a", "session": "s"}, "invalid", "`session` is for a flow only"),
+        ("add_memory", {"flow": "f", "content": "x", "messages": []}, "invalid", "either `content` or `messages`"),
+        ("add_memory", {"user": "a", "messages": [{"role": "bot"}]}, "invalid", "`tool` or `system`"),
+        (
+            "add_memory",
+            {"flow": "f", "session": "s", "messages": "Hi"},
+            "invalid",
+            "`messages` must be a list, not text",
+        ),
+        ("add_memory", {"flow": "f", "session": "s", "messages": [{"text": "Hi"}]}, "invalid", "in `messages[0]`. The"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(
-    name: str, arguments: dict[str, Any], code: str, word: str, tmp_path: Path
-) -> None:
+def test_errors_are_sentences(name: str, arguments: dict[str, Any], code: str, word: str, tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         result = in_process(lambda operation, data: memory.call(operation.name, data), call(name, arguments))
         assert error_code(result) == code
@@ -294,12 +387,12 @@ def test_what_is_wrong_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize("wrong", [{"importance": float("nan")}, {"\ud800": 1}, {"metadata": {"a": "\x00"}}])
-def test_what_json_or_storage_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
+def test_values_that_json_or_storage_cannot_hold_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="`arguments`"):
         build_tools("default")["add_memory"].build_request({"flow": "f", "content": "x", **wrong}, None)
 
 
-def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_errors_are_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     def perform(operation: Operation, data: dict[str, Any]) -> Any:
         raise RuntimeError("the secret of the disk")
 
@@ -314,7 +407,7 @@ def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("kind", ["user", "flow"])
-def test_a_tied_key_reaches_nobody_else_by_any_argument(kind: OwnerKind, tmp_path: Path) -> None:
+def test_a_scoped_key_reaches_no_other_scope_by_any_argument(kind: OwnerKind, tmp_path: Path) -> None:
     attempts: list[dict[str, Any]] = [{"user": "bob"}, {"flow": "bob"}, {"user": "bob", "flow": "alice"}]
     attempts += [{"user": ["bob"]}, {"tenant": "acme"}, {"User": "bob"}, {"user ": "bob"}, {"user": "alice\u200b"}]
 

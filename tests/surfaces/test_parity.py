@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import httpx
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import NOUNS, list_positional
+from memwell.surfaces.cli.generated import ASKING, NOUNS, list_positional
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.protocol import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import build_tools
@@ -135,7 +135,7 @@ def command_line(place: Place, operation: Operation) -> Any:
             elif field not in list_positional(known):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 arguments += [f"--{field.replace('_', '-')}", text]
-        if known.effect == "erase":
+        if known.effect == "erase" or name in ASKING:
             arguments.append("--yes")
         group = NOUNS[known.group][0]
         where = ["--home", located(place.folder / "cli"), "--tenant", place.tenant]
@@ -156,8 +156,8 @@ class Tools:
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Tools]:
-    async def move(work: Callable[[], Answer], _: bool) -> Answer:
-        return await asyncio.to_thread(work)
+    async def move(work: Callable[[], Any], _: bool) -> Answer:
+        return cast(Answer, await asyncio.to_thread(work))
 
     tools = Tools()
     caller = Caller(None, lambda known, data: tools.memory.call(known.name, data), move)

@@ -1,4 +1,4 @@
-"""What commands print for people, on narrow screens and on wide ones."""
+"""Output of commands on narrow and wide terminals."""
 
 from __future__ import annotations
 
@@ -32,21 +32,41 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return int(request.param)
 
 
-def test_a_table_that_has_no_room_becomes_blocks(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
-    print_value({"took_ms": 3, "results": [HIT, {**HIT, "id": "1" * 26}]})
-    lines = capsys.readouterr().out.splitlines()
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # it is taken for a terminal
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_value(value)
+    return [Text.from_ansi(line).plain.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_table_that_has_no_room_becomes_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed({"took_ms": 3, "results": [HIT, {**HIT, "id": "1" * 26}]}, capsys)
     assert lines[0] == "took_ms  3"
-    if columns == 200:
-        assert lines[1].split() == ["ID", "CONTENT", "SCORE", "KIND", "CREATED", "AT", "SESSION", "METADATA"]
-        assert len(lines) == 4
-    else:
-        assert lines[1:5] == ["", f"id          {'0' * 26}", "content     Two years.", "            And a day."]
-        assert lines[10:12] == ["", f"id          {'1' * 26}"]
+    assert lines[1:5] == ["", f"id          {'0' * 26}", "content     Two years.", "            And a day."]
+    assert lines[10:12] == ["", f"id          {'1' * 26}"]
 
 
-def test_a_table_of_few_columns_stays_one(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
-    print_value([{"name": "profile", "value": {"about": "x" * 100}, "version": 1}])
-    assert capsys.readouterr().out.splitlines()[0].split() == ["NAME", "VALUE", "VERSION"]
+def test_a_table_elsewhere_has_a_line_for_each_item_and_cuts_nothing(
+    columns: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed({"took_ms": 3, "results": [HIT, {**HIT, "id": "1" * 26}]}, capsys)
+    assert lines[:2] == ["took_ms  3", ""]
+    assert lines[2].split() == ["ID", "CONTENT", "SCORE", "KIND", "CREATED", "(UTC)", "SESSION", "METADATA"]
+    assert [line.split()[0] for line in lines[3:]] == ["0" * 26, "1" * 26]
+    assert "Two years. And a day." in lines[3]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_table_cuts_its_longest_text_but_no_identifier(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "n" * 40
+    head, line = printed([{"name": name, "value": {"about": "x" * 100}, "open": True}], capsys)
+    assert head.split() == ["NAME", "VALUE", "OPEN"]
+    assert (len(head), line.split()[0], line.split()[-1], "…" in line) == (80, name, "yes", True)
 
 
 # -- one thing, in a terminal ----------------------------------------------------------------------------------------------
@@ -62,27 +82,16 @@ SCHEMA = {
 ONE: dict[str, Any] = {
     "name": "profile",
     "tags": ["a", "b"],
-    "schema": SCHEMA,
+    "object": SCHEMA,
     "about": "Some words that are more than fit. " * 3,
 }
 """What has a schema that is too long for a line, and a text that is."""
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # it is taken for a terminal
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    print_value(value)
-    return [Text.from_ansi(line).plain.rstrip() for line in capsys.readouterr().out.splitlines()]
-
-
 @pytest.mark.usefixtures("terminal")
 def test_json_that_does_not_fit_beside_its_name_is_laid_out_below(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(ONE, capsys)
-    assert lines[:3] == ["name    profile", 'tags    ["a", "b"]', "schema"]
+    assert lines[:3] == ["name    profile", 'tags    ["a", "b"]', "object"]
     assert lines[3:15] == [
         "  {",
         '    "type": "object",',
@@ -126,9 +135,9 @@ def test_values_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) 
         assert ("\x9b" in out, "\\x9b2J" in out) == (False, True)
 
 
-def test_where_there_is_no_terminal_no_line_is_broken(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_lines_are_not_wrapped(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(ONE, capsys)
-    assert lines[2] == f"schema  {msgspec.json.encode(SCHEMA).decode()}"
+    assert lines[2] == f"object  {msgspec.json.encode(SCHEMA).decode()}"
     assert (len(lines), lines[3]) == (4, f"about   {ONE['about']}".rstrip())
 
 

@@ -1,4 +1,4 @@
-"""What a server needs around its operations."""
+"""A server beside its operations: health, limits, streams, shutdown."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
 from memwell import Invalid, RateLimited, config
-from memwell.registry import open_engine, require_operation
+from memwell.registry import OPERATIONS, open_engine, require_operation
 from memwell.surfaces.rest.limits import TimeLimit
+from memwell.surfaces.rest.openapi import PAGES, build_document
 from memwell.surfaces.rest.serve import JsonLines, run
 
-from ..engines import listeners, located
+from ..engines import Memory, listeners, located
+from ..examples import plain
 from ..live import live
+from ..waiting import wait_until
 
 
 def test_health_ready_metrics_and_docs(tmp_path: Path) -> None:
@@ -44,6 +45,8 @@ def test_health_ready_metrics_and_docs(tmp_path: Path) -> None:
         assert "<code>next_cursor</code>" in page.text
         assert "`" not in page.text, "what stands between backticks is code"
         assert client.get("/").headers["location"] == "/docs"
+        refused = client.post("/health")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_the_openapi_document_is_whole(tmp_path: Path) -> None:
@@ -56,6 +59,63 @@ def test_the_openapi_document_is_whole(tmp_path: Path) -> None:
         for described in methods.values():
             names = {parameter["name"] for parameter in described["parameters"] if parameter["in"] == "path"}
             assert names == set(re.findall(r"{(\w+)}", path))
+    assert len(
+        {described["operationId"] for methods in document["paths"].values() for described in methods.values()}
+    ) == (len(OPERATIONS) + len(PAGES))
+
+
+def test_the_openapi_document_describes_every_page(tmp_path: Path) -> None:
+    """Streams and downloads too, with what they send."""
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        document = client.get("/openapi.json").json()
+        served = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]
+    assert served - document["paths"].keys() == {"/", "/docs", "/openapi.json", "/mcp"}
+    described = document["paths"]["/v1/runs/{run}/stream"]["get"]
+    assert described["responses"]["200"]["content"].keys() == {"text/event-stream"}
+    assert "RunEvent" in str(described)
+    assert {one["name"]: one["in"] for one in described["parameters"]} == {"run": "path", "Last-Event-ID": "header"}
+    assert [path for path, methods in document["paths"].items() if methods.get("get", {}).get("security") == []] == [
+        *("/v1/files/{token}", "/health", "/ready", "/metrics")
+    ]
+
+
+OWN_NAMES = {
+    "metadata",
+    "value",
+    "content",
+    "document",
+    "schema",
+    "variables",
+    "parameters",
+    "input",
+    "output",
+    "inputs",
+}
+"""Fields whose content is the caller's, or that show what a document wrote."""
+
+
+def _names(value: Any) -> set[str]:
+    """The names of fields in an answer, without those of its users."""
+    if isinstance(value, list):
+        return set().union(*map(_names, value))
+    if not isinstance(value, dict):
+        return set()
+    return value.keys() | set().union(*(_names(one) for name, one in value.items() if name not in OWN_NAMES))
+
+
+def test_a_field_has_one_spelling(memory: Memory) -> None:
+    """In schemas and in answers: `is_active`, and not also `isActive`."""
+    schemas = build_document(OPERATIONS.values())
+    assert re.findall(r'"name":"([a-z]+[A-Z]\w*)"', msgspec.json.encode(schemas).decode()) == []
+    for schema in schemas["components"]["schemas"].values():
+        assert [name for name in schema.get("properties", ()) if name != name.lower()] == []
+    session = memory.app("shop").session("s1")
+    session.files.upload(b"Hello", "a.txt", user_id="alice")
+    memory.app("shop").sessions.update("s1", {"userId": "alice"})
+    listed = [session.meta(), session.files.list(), memory.app("shop").sessions.list()]
+    found = _names(plain(listed))
+    assert {"is_active", "user_id", "download_url"} <= found
+    assert [name for name in found if name != name.lower()] == []
 
 
 def test_an_idempotency_key_makes_a_request_count_once(tmp_path: Path) -> None:
@@ -73,7 +133,7 @@ def test_an_idempotency_key_makes_a_request_count_once(tmp_path: Path) -> None:
         assert long.status_code == 400
 
 
-def test_what_cannot_be_answered_again_takes_no_idempotency_key(tmp_path: Path) -> None:
+def test_operations_that_cannot_repeat_their_answer_refuse_idempotency_keys(tmp_path: Path) -> None:
     with live(tmp_path, worker=False) as server, server.client() as client:
         for method, path in (
             ("POST", "/v1/keys"),
@@ -122,13 +182,17 @@ def test_a_request_that_is_cut_off_by_the_end_of_the_server_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("memwell.surfaces.rest.serve.GRACE_S", 1)
-    with ThreadPoolExecutor() as pool, live(tmp_path, worker=False) as server, server.memory() as memory:
-        memory.flow("f").session("s").history.append(role="user", content="x")
-        (job,) = memory.jobs.list(kind="embed")  # nobody runs it
-        url, headers = f"{server.url}/v1/jobs/{job.id}/wait", {"authorization": f"Bearer {server.key}"}
-        cut_off = pool.submit(httpx.get, url, params={"timeout_s": 3}, headers=headers, timeout=10)
-        time.sleep(0.3)
-    assert (cut_off.result().status_code, cut_off.result().json()["error"]["code"]) == (503, "unavailable")
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        memory.status()
+        address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
+        connection = socket.create_connection(address, timeout=30)
+        head = f"POST /v1/users/alice/turns HTTP/1.1\r\nhost: memwell\r\nauthorization: Bearer {server.key}\r\n"
+        connection.sendall(f"{head}content-length: 10\r\nexpect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # it waits for the body
+    answer = connection.recv(10_000)
+    connection.close()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"unavailable"' in answer
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -138,10 +202,10 @@ def test_the_advice_for_what_took_too_long_can_be_followed() -> None:
     async def advice(name: str) -> str:
         limit = TimeLimit(60, require_operation(name))
         limit.lift()
-        return limit.answer.message
+        return limit.answer.body.decode()
 
     assert "Idempotency-Key" in asyncio.run(advice("users.add"))
-    for name in ("users.history", "runs.begin", "keys.create"):
+    for name in ("users.history", "keys.create"):
         assert "Idempotency-Key" not in asyncio.run(advice(name))
 
 
@@ -202,15 +266,7 @@ def test_a_stream_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:
         for _ in range(5):
             with client.stream("GET", "/v1/events") as response:
                 next(response.iter_raw())
-        deadline = time.monotonic() + 10
-        while _pumps() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert _pumps() == []
-        assert listeners(tmp_path) == 0
-
-
-def _pumps() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "memwell-events"]
+        wait_until(lambda: listeners(tmp_path) == 0)
 
 
 def test_answers_cannot_be_sniffed_or_cached(tmp_path: Path) -> None:
@@ -257,3 +313,35 @@ def test_serve_shows_its_address_and_first_key_once_and_stops_gracefully(tmp_pat
         assert "Traceback" not in err, err
     assert shown[0]
     assert shown[1] == "", "the key is shown once"
+
+
+def test_a_second_header_of_those_that_decide_is_refused(tmp_path: Path) -> None:
+    with live(tmp_path, auth=False, worker=False) as server:
+        own = server.url.removeprefix("http://")
+        address = ("127.0.0.1", int(own.rsplit(":", 1)[1]))
+        for second in ("host: evil.example", f"host: {own}", f"origin: {server.url}\r\norigin: https://evil.example"):
+            for headers in (f"host: {own}\r\n{second}", f"{second}\r\nhost: {own}"):
+                with socket.create_connection(address, timeout=30) as connection:
+                    connection.sendall(f"GET /v1/users HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+                    assert connection.recv(100).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), headers
+
+
+def test_only_json_is_read_as_json(tmp_path: Path) -> None:
+    with live(tmp_path, auth=False, worker=False) as server:
+        path, body = f"{server.url}/v1/users/alice/turns", b'{"content": "hello"}'
+        for kind, status in {
+            "application/json": 201,
+            "application/json; charset=utf-8": 201,
+            "application/vnd.memwell+json": 201,
+            "text/plain": 415,
+            "multipart/form-data; boundary=x": 415,
+            "application/xml": 415,
+        }.items():
+            assert httpx.post(path, content=body, headers={"content-type": kind}).status_code == status, kind
+
+
+def test_pages_cannot_be_framed_or_guessed(tmp_path: Path) -> None:
+    with live(tmp_path, auth=False, worker=False) as server:
+        assert "frame-ancestors 'none'" in httpx.get(f"{server.url}/docs").headers["content-security-policy"]
+        for page in ("/docs", "/metrics", "/health", "/openapi.json"):
+            assert httpx.get(server.url + page).headers["x-content-type-options"] == "nosniff"

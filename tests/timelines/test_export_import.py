@@ -140,7 +140,7 @@ def test_an_imported_fact_is_confirmed_and_superseded_like_any_other(tmp_path: P
         assert flow.get(fact.id).valid_to is not None
 
 
-def test_an_imported_statement_of_nobody_in_particular_is_like_a_written_one(tmp_path: Path) -> None:
+def test_an_imported_statement_without_a_subject_is_like_a_written_one(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         for flow in (memory.flow("first"), memory.flow("copy")):
             flow.session("s").history.append(role="user", content="I live in Lisbon.")

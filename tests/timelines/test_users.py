@@ -14,6 +14,7 @@ from memwell.testing import FrozenClock
 
 from ..cases import cases
 from ..engines import AsyncMemory, Memory, listeners
+from ..waiting import wait_until
 
 pytestmark = pytest.mark.every_engine
 
@@ -36,7 +37,7 @@ def test_a_text_a_message_and_messages_can_be_added(memory: Memory) -> None:
     ]
 
 
-def test_what_comes_within_half_an_hour_is_one_conversation(memory: Memory, clock: FrozenClock) -> None:
+def test_turns_within_half_an_hour_are_one_conversation(memory: Memory, clock: FrozenClock) -> None:
     me = memory.user("alice")
     first = me.add("one").session
     clock.advance(minutes=29)
@@ -176,21 +177,16 @@ def test_a_cancelled_watch_leaves_nothing_behind(tmp_path: Path) -> None:
                     pass
 
             tasks = [asyncio.create_task(watch()) for _ in range(3)]
-            while not listeners(tmp_path):
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(wait_until, lambda: listeners(tmp_path))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for _ in range(100):
-                await asyncio.sleep(0.05)
-                if not listeners(tmp_path):
-                    return
-            raise AssertionError("listeners are left")
+            await asyncio.to_thread(wait_until, lambda: not listeners(tmp_path), "listeners are left")
 
     asyncio.run(scenario())
 
 
-def test_what_is_to_be_held_back_is_not_searched_before(tmp_path: Path) -> None:
+def test_suspicious_turns_are_not_searched_before_their_quarantine(tmp_path: Path) -> None:
     """A text is searched as it stands until it is distilled, but not one that looks like a secret."""
     with Memory(tmp_path / "held", worker=False) as memory:
         me = memory.user("alice")

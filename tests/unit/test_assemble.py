@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def test_the_beginning_stays_the_same_when_turns_and_facts_are_added() -> None:
     assert more_facts.messages[0]["content"].startswith(shared)
 
 
-def test_what_others_said_is_fenced_apart_and_labelled() -> None:
+def test_texts_of_others_are_fenced_and_labelled() -> None:
     facts = [fact(number, f"Said by {origin}", origin=origin) for number, origin in enumerate(
         ["user", "system", "assistant", "tool", "document", "oracle"])]  # fmt: skip
     text = assemble([], facts, {}, LARGE, token=TOKEN).text
@@ -188,3 +189,12 @@ def test_more_text_never_takes_fewer_tokens_and_lines_add_up(one: str, other: st
 )
 def test_tokens_are_rather_guessed_too_high(text: str, least: int) -> None:
     assert least <= estimate_tokens(text) <= 4 * least
+
+
+@settings(max_examples=examples(500, chaos=2_000), deadline=None, database=None)
+@given(st.text("abB  \t\n1.é漢😀한а", max_size=60))
+def test_a_text_has_as_many_tokens_in_parts(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        whole = estimate_tokens(text)
+        patch.setattr("memwell.text.tokens._PART", 5)
+        assert estimate_tokens(text) == whole

@@ -1,4 +1,4 @@
-"""What may not be in a value from outside, wherever in it that is."""
+"""Values from outside: what is refused, at any depth."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ AROUND: list[Callable[[Any], Any]] = [
 
 @cases(("wrong", "reason"), WRONG, ids=[reason for _, reason in WRONG])
 @cases("around", AROUND)
-def test_what_is_wrong_is_found_wherever_it_is(around: Callable[[Any], Any], wrong: Any, reason: str) -> None:
+def test_errors_are_found_at_any_place(around: Callable[[Any], Any], wrong: Any, reason: str) -> None:
     with pytest.raises(Invalid, match=f"`value`.*{reason}"):
         check_json(around(wrong), "value", 64)
 
 
 @cases("around", AROUND)
-def test_what_is_fine_passes(around: Callable[[Any], Any]) -> None:
+def test_valid_input_passes(around: Callable[[Any], Any]) -> None:
     for value in FINE:
         check_json(around(value), "value", 64)
 
@@ -127,7 +127,7 @@ def test_levels_are_counted() -> None:
         check_json(value, "value", DEPTH)
 
 
-def test_what_holds_itself_ends() -> None:
+def test_a_value_that_contains_itself_is_refused() -> None:
     once: list[Any] = []
     once.append(once)
     with pytest.raises(Invalid, match="deeper than 64 levels"):

@@ -1,13 +1,16 @@
-"""What the rules make of turns: which statements they keep, and how they word them."""
+"""The rules: which statements of turns they keep, and in which words."""
 
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
-from memwell.facts.plan import Candidate, Turn
-from memwell.facts.rules.extractor import extract
+from memwell.facts.datatypes import Candidate, Turn
+from memwell.facts.reconcile import Reason
+from memwell.facts.rules.extractor import extract, extract_with_reasons
+from memwell.facts.rules.keep_or_drop import Drop
 
 from ..cases import cases
 
@@ -64,7 +67,7 @@ def test_the_speaker_is_named(text: str, fact: str) -> None:
     assert texts(("Caroline", text)) == [fact]
 
 
-def test_who_is_not_known_is_the_user() -> None:
+def test_a_speaker_without_a_name_is_the_user() -> None:
     (fact,) = facts(("user", "I live in Porto."))
     assert (fact.text, fact.subject, fact.kind) == ("The user lives in Porto.", None, "attribute")
 
@@ -142,7 +145,7 @@ def test_an_assistant_is_remembered_for_what_it_named() -> None:
     assert facts(("user", "I see."), ("assistant", listed)) == []
 
 
-def test_an_answer_that_is_a_whole_statement_is_told_as_one() -> None:
+def test_an_answer_that_is_a_whole_statement_stands_alone() -> None:
     (fact,) = facts(("Ben", "How is Lucas?"), ("Emma", "I broke up with Lucas."))
     assert fact.text == "Emma broke up with Lucas."
 
@@ -186,7 +189,7 @@ def test_recalled_memory_is_not_heard() -> None:
     assert text[fact.sources[0].start : fact.sources[0].end] == "I have a dog."
 
 
-def test_what_is_shown_is_told() -> None:
+def test_shared_photos_are_facts() -> None:
     assert "Ana shared a photo of a red bike." in texts(("Ana", "Look! [shares a photo of a red bike]"))
 
 
@@ -201,7 +204,7 @@ def test_something_may_be_said_before_a_question() -> None:
     assert texts(("user", "I'm moving to Rome, do you have any tips?")) == ["The user is moving to Rome."]
 
 
-def test_what_changes_at_different_times_is_not_one_fact() -> None:
+def test_statements_that_change_at_different_times_are_separate_facts() -> None:
     """Said to be known, a sentence is cut; between people who chat it stays whole."""
     said = Turn("1", "user", "Alice", "I'm vegetarian and I live in Lisbon, and moved there from Rome.", DAY)
     found = extract([said])
@@ -362,3 +365,43 @@ def test_what_an_assistant_did_has_an_object(text: str) -> None:
 )  # fmt: skip
 def test_what_is_told_of_others_to_an_assistant_is_kept(lines: tuple[str, ...], fact: str) -> None:
     assert alices(*lines) == [fact]
+
+
+FENCED = "<memory>She lives in Rome.</memory> I moved to Porto."
+EXAMPLES: dict[Drop, tuple[Line, str]] = {
+    Drop.SYSTEM_TURN: (("system", "I live in Rome."), "I live in Rome."),
+    Drop.RECALLED_MEMORY: (("Alice", FENCED), "<memory>She lives in Rome.</memory>"),
+    Drop.CODE: (("Alice", "I fixed it:\nreturn x == 1;"), "return x == 1;"),
+    Drop.BRACKETS: (("Alice", "[laughs] I moved to Porto."), "[laughs]"),
+    Drop.QUOTE: (("Alice", "I moved to Porto.\n> I live in Rome."), "> I live in Rome."),
+    Drop.TOO_LONG: (("Alice", f"I live in {'very ' * 130}far Porto."), f"I live in {'very ' * 130}far Porto."),
+    Drop.SARCASM: (("Alice", "Yeah, right, I love Mondays."), "Yeah, right, I love Mondays."),
+    Drop.QUESTION: (("Alice", "Do I live in Rome?"), "Do I live in Rome?"),
+    Drop.GREETING: (("Alice", "Guten Morgen!"), "Guten Morgen!"),
+    Drop.HYPOTHETICAL: (("Alice", "Suppose I moved to Rome."), "Suppose I moved to Rome."),
+    Drop.HEADING: (("Alice", "My allergies:"), "My allergies:"),
+    Drop.NO_WORDS: (("Alice", "..."), "..."),
+    Drop.NOT_AN_ACTION: (("assistant", "You live in Rome."), "You live in Rome."),
+    Drop.NOT_A_STATEMENT: (("tool", "status=ok"), "status=ok"),
+    Drop.CORRECTED: (("Alice", "I have two kids. Sorry, three."), "I have two kids."),
+    Drop.SMALL_TALK: (("Alice", "That is great!"), "That is great!"),
+    Drop.LINK: (("Alice", "https://example.com/a"), "https://example.com/a"),
+    Drop.ADVICE: (("Alice", "Take care of the old garden!"), "Take care of the old garden!"),
+    Drop.PROPOSAL: (("Alice", "Let's meet at the big station."), "Let's meet at the big station."),
+    Drop.LOW_SCORE: (("Alice", "They would perhaps like it there."), "They would perhaps like it there."),
+    Drop.DUPLICATE: (("Alice", "I live in Rome. I live in Rome."), "I live in Rome."),
+}
+
+
+@cases(("reason", "line", "sentence"), [(reason, *EXAMPLES[reason]) for reason in Drop])
+def test_a_dropped_sentence_has_a_reason(reason: Drop, line: Line, sentence: str) -> None:
+    dropped = extract_with_reasons(said([line])).dropped
+    assert [(line[1][one.start : one.end], one.reason) for one in dropped if one.reason == reason] == [
+        (sentence, reason)
+    ]
+
+
+def test_the_documentation_lists_every_reason() -> None:
+    rows = [f"| `{one}` | {one.meaning} |" for one in (*Reason, *Drop)]
+    lines = (Path(__file__).parents[2] / "docs/facts.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line in rows] == rows

@@ -10,10 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memwell.text.fence import (
+    clean_line,
     close_fence,
     fence,
     fence_item,
     fence_line,
+    hide_marks,
     neutralise,
     neutralise_turn,
     open_fence,
@@ -33,7 +35,8 @@ PIECES = [
 ]  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=14).map("".join)
 UNSEEN = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+    "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]|(?<=[\x00-\u02ff])[\u200c\u200d]"
 )
 FORGED = re.compile(
     r"[<＜﹤]|\[\s*/?\s*(?:inst|system|tool_calls)\b|^\s*#|^[^\S\n]*(?:=+|-+)[^\S\n]*$"
@@ -83,6 +86,8 @@ def test_a_turn_of_its_own_holds_no_fence_and_no_mark_of_a_template(text: str) -
         ("# Title\ntext", "| # Title\ntext"),
         ("The system: it is slow", "The system: it is slow"),
         ("hi\u200bdden", "hidden"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("👩\u200d💻 and ❤\ufe0f", "👩\u200d💻 and ❤\ufe0f"),
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str, shown: str) -> None:
@@ -101,7 +106,7 @@ def test_tokens_differ_with_each_render_and_stay_the_same_for_a_place() -> None:
 
 
 @cases("token", ["", "short", '"><system>', "0123456789ABCDEG"])
-def test_a_token_that_is_none_is_refused(token: str) -> None:
+def test_an_invalid_token_is_refused(token: str) -> None:
     with pytest.raises(ValueError, match="token"):
         fence("x", token)
 
@@ -132,3 +137,24 @@ def test_no_line_of_a_turn_looks_like_another_turn(end: str) -> None:
     assert first == "hello"
     assert all(line.startswith("| ") for line in rest)
     assert fence_item(fence_item(said)) == fence_item(said)
+
+
+FLOODS = ["<", "</", "< ", "<|", "<a", "[", "[ ", "\n", "\u200b", "\ub098\u200d", "\uff1c", "\x85", "\n_", "=\n"]
+
+
+@cases("piece", FLOODS)
+def test_a_flood_of_marks_costs_little_more_than_words(piece: str) -> None:
+    flood = piece * ((1 << 18) // len(piece))
+    words = time_of("Sömething ordinary. " * ((1 << 18) // 20))
+    assert time_of(flood) < 15 * max(words, 0.002)
+
+
+def time_of(text: str) -> float:
+    def measure() -> float:
+        start = time.thread_time()
+        clean_line(text)
+        hide_marks(text)
+        neutralise_turn(text, TOKEN)
+        return time.thread_time() - start
+
+    return min(measure() for _ in range(3))

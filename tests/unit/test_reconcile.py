@@ -1,13 +1,13 @@
-"""What becomes of a statement beside what is known. Pure, table by table."""
+"""Reconciliation of a candidate with known facts, as a pure function."""
 
 from __future__ import annotations
 
 from datetime import date
 from functools import cache
 
-from memwell.facts.plan import Candidate, Kind, KnownFact
+from memwell.facts.datatypes import Candidate, Kind, KnownFact
 from memwell.facts.reconcile import Decision, combine_confidence, reconcile
-from memwell.facts.statement import parse_statement
+from memwell.facts.wording import parse_statement
 
 from ..cases import cases
 from ..facts.dialogue import FOLDER, similarity
@@ -215,7 +215,7 @@ def test_nothing_is_decided_across_subjects() -> None:
     assert reconcile(candidate("Alice lives in Porto.", None), [known("Alice lives in Porto.")], LATER).do == "add"
 
 
-def test_of_an_unknown_subject_the_same_merges_and_nothing_is_superseded() -> None:
+def test_without_a_known_subject_equal_statements_merge_and_none_is_superseded() -> None:
     assert decided("The user lives in Lisbon.", "The user lives in Lisbon.", None).do == "merge"
     assert decided("The user lives in Lisbon.", "The user moved to Porto.", None) == Decision("add", "new")
     assert decided("The user smokes.", "The user quit smoking.", None, "correction") == Decision("add", "new")
@@ -233,7 +233,7 @@ def test_somebody_of_theirs_is_told_by_the_words_whatever_the_subject_is_called(
     assert reconcile(new, [known("Alice works for a bank.")], LATER).do == "add"
 
 
-def test_what_was_said_earlier_is_added_as_past() -> None:
+def test_an_earlier_statement_is_added_as_past() -> None:
     decision = reconcile(candidate("Alice lives in Lisbon."), [known("Alice moved to Porto.", day=LATER)], DAY)
     assert decision == Decision("add", "older_than_known:home", ("old",), past=True)
 
@@ -259,14 +259,14 @@ def test_all_that_contradicts_is_superseded() -> None:
     assert reconcile(candidate("Alice moved to Porto."), old, LATER).targets == ("a", "b")
 
 
-def test_what_is_repeated_back_is_an_echo() -> None:
+def test_repeated_memory_is_an_echo() -> None:
     old = [known("Alice lives in Porto.")]
     for text in ("Alice lives in Porto.", "Alice lives in Lisbon."):
         assert reconcile(candidate(text), old, LATER, repeats=True) == Decision("skip", "echo")
     assert reconcile(candidate("Alice likes jazz."), old, LATER, repeats=True) == Decision("add", "new")
 
 
-def test_what_says_nothing_is_skipped() -> None:
+def test_turns_without_facts_are_skipped() -> None:
     assert reconcile(candidate("Alice is."), [], DAY) == Decision("skip", "says_nothing")
 
 

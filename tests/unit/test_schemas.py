@@ -26,7 +26,7 @@ PROFILE = {
 }
 
 
-def test_what_does_not_fit_is_named_by_path_and_reason() -> None:
+def test_misfits_are_named_by_path_and_reason() -> None:
     """Never by what it holds."""
     found = Schema(PROFILE, strict=True).problems({"address": {"city": "s3cr3t", "zip": 1}, "tags": ["a", 7]})
     assert {one.path for one in found} == {"", "address", "tags[1]"}
@@ -412,7 +412,7 @@ def test_common_patterns_can_be_used(pattern: str) -> None:
     assert Schema({"pattern": pattern}, strict=True).problems("abc") == []
 
 
-def test_a_wrong_type_is_told_with_the_right_ones() -> None:
+def test_an_error_about_a_type_names_the_valid_ones() -> None:
     with pytest.raises(Invalid, match="must be one of array, boolean"):
         Schema({"properties": {"a": {"type": "objekt"}}}, strict=True)
 

@@ -31,6 +31,7 @@ from memwell.context.template import (
     render,
 )
 from memwell.errors import Invalid, TooLarge
+from memwell.text.fence import hide_marks
 from memwell.text.moments import build_time_formatter
 
 from ..cases import cases
@@ -123,12 +124,12 @@ def test_a_path_goes_into_objects_by_name_and_into_arrays_by_index(path: str, sh
         ("metadata.user", '{"id":"u-1","e-mail":"a@example.org","straße":"Am Markt"}'),
     ],
 )
-def test_what_is_not_text_is_inserted_as_compact_json(path: str, shown: str) -> None:
+def test_values_other_than_text_are_inserted_as_compact_json(path: str, shown: str) -> None:
     assert text_of(f"{{{{{path}}}}}") == shown
 
 
 @cases("value", [float("nan"), float("inf"), {1, 2}, b"bytes", NOW, object(), [[float("nan")]]])
-def test_what_is_not_json_is_refused(value: Any) -> None:
+def test_values_that_are_not_json_are_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="line 1, column 3: 'a' has a value that cannot be written as JSON"):
         rendered("x {{a}}", values={BARE: {"a": value}})
 
@@ -331,7 +332,7 @@ def test_a_template_and_its_expressions_are_limited() -> None:
             parse(text)
     with pytest.raises(Invalid, match="column 1: an expression has at most 500 characters, not 501"):
         parse("{{" + "x" * (MAX_EXPRESSION + 1) + "}}")
-    with pytest.raises(Invalid, match="line 1, column 50001: a template has at most 10000 expressions"):
+    with pytest.raises(Invalid, match="line 1, column 1: a template has at most 10000 expressions"):
         parse("{{x}}" * MAX_EXPRESSIONS + "{{x}}")
 
 
@@ -431,3 +432,22 @@ def _time_of(text: str) -> float:
     with suppress(Invalid):
         rendered(text, values={BARE: {"a": "{{a}}" * 50}})
     return time.thread_time() - start
+
+
+def test_a_value_is_cleaned_once_however_often_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2: planted text must not cost again for each place of a template."""
+    cleaned: list[str] = []
+
+    def clean(line: str) -> str:
+        cleaned.append(line)
+        return hide_marks(line)
+
+    monkeypatch.setattr("memwell.context.template.hide_marks", clean)
+    made = render(
+        parse("{{memory.a}} {{memory.b}} " * 100),
+        {"memory": {"a": "<", "b": {"c": 1}}},
+        missing="error",
+        on_one_line={"memory"},
+    )
+    assert made.text == '< {"c":1} ' * 100
+    assert cleaned == ["<", '{"c":1}']

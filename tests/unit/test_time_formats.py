@@ -135,7 +135,7 @@ def test_times_that_are_written_come_out_in_utc(text: str, at: str) -> None:
         "2026-04-19Z", "1776594600", "today" * 30, "0" * 200 + " days ago",
     ],
 )  # fmt: skip
-def test_what_is_no_time_is_none(text: str) -> None:
+def test_an_invalid_time_is_none(text: str) -> None:
     assert parse_moment(text, NOW) is None
     assert build_time_formatter(NOW)(text) is None
 

@@ -1,4 +1,4 @@
-"""Which origin is trusted how far, and what is derived is trusted no further than the least of what it rests on."""
+"""Trust of origins; a derived fact has the trust of its least trusted evidence."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Whoever waits for a run, or looks on at one, holds up nobody: not the door, not quick requests, not the end of a server."""
+"""Clients that wait for runs or watch them delay neither other requests nor the end of a server."""
 
 from __future__ import annotations
 
 import re
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,13 +16,14 @@ import msgspec
 import pytest
 
 from memwell.surfaces.rest import streams as run_stream
-from memwell.workflows import live_runs as running
+from memwell.workflows.live_runs import MAX_TENANT_RUNS as MAX_RUNS
 from memwell.workflows.live_runs import runs_of
 
 from ..engines import Memory, located
 from ..live import Live, live
 from ..processes import Server
 from ..scripted import ScriptedServer
+from ..waiting import wait_until
 
 ASKS = {
     "name": "asks",
@@ -63,7 +63,7 @@ def serving(home: Path, model: Silent, **settings: Any) -> Iterator[tuple[Live, 
     with live(home, worker=False, **settings) as server, server.client() as client:
         yield server, client
         model.speaks.set()
-        until(lambda: running_now(client) == 0)
+        wait_until(lambda: running_now(client) == 0)
 
 
 def begin(client: httpx.Client, document: dict[str, Any] = ASKS, *, wait: bool = False) -> httpx.Response:
@@ -106,13 +106,6 @@ def asking(server: Live | Server, count: int, path: str, body: dict[str, Any] | 
         yield opened
 
 
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def running_now(client: httpx.Client) -> int:
     runs = client.get("/v1/runs", params={"limit": 200}).json()["runs"]
     return len([run for run in runs if run["status"] == "running"])
@@ -137,10 +130,10 @@ def test_watchers_do_not_hold_up_the_door_or_each_other(
         assert set(ends) == {"run"}
 
 
-def test_waiting_for_a_hundred_runs_holds_up_nobody(tmp_path: Path, model: Silent) -> None:
+def test_waiting_for_ninety_runs_delays_no_other_request(tmp_path: Path, model: Silent) -> None:
     with serving(tmp_path / "home", model) as (server, client):
-        with asking(server, 100, "/v1/workflows/run", {"document": ASKS}) as waiting:
-            until(lambda: running_now(client) == 100)
+        with asking(server, 90, "/v1/workflows/run", {"document": ASKS}) as waiting:
+            wait_until(lambda: running_now(client) == 90)
             run_id = client.get("/v1/runs").json()["runs"][0]["id"]
             with asking(server, 50, f"/v1/runs/{run_id}/events?after=2&timeout_s=10", None) as looking:
                 assert begin(client, SAYS, wait=True).status_code == 201
@@ -155,7 +148,7 @@ def test_looking_on_without_a_stream_wakes_when_something_happens(tmp_path: Path
     with serving(tmp_path / "home", model) as (_, client), ThreadPoolExecutor() as pool:
         run_id = begin(client).json()["id"]
         url = f"/v1/runs/{run_id}/events"
-        until(lambda: len(client.get(url).json()["events"]) == 2)
+        wait_until(lambda: len(client.get(url).json()["events"]) == 2)
         nothing = client.get(url, params={"after": 2, "timeout_s": 0.2}).json()
         assert nothing == {"events": [], "over": False}
         next_one = pool.submit(client.get, url, params={"after": 2, "timeout_s": 10}, timeout=30)
@@ -165,30 +158,25 @@ def test_looking_on_without_a_stream_wakes_when_something_happens(tmp_path: Path
         assert client.get("/v1/runs/nothing/events", params={"timeout_s": 1}).status_code == 404
 
 
-def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(
-    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "MAX_RUNS", 3)
+def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(tmp_path: Path, model: Silent) -> None:
     with serving(tmp_path / "home", model) as (server, client):
-        with asking(server, 2, "/v1/workflows/run", {"document": ASKS}):
+        with asking(server, MAX_RUNS - 1, "/v1/workflows/run", {"document": ASKS}):
             begin(client)
-            until(lambda: running_now(client) == 3)
+            wait_until(lambda: running_now(client) == MAX_RUNS)
             for wait in (True, False):
                 refused = begin(client, SAYS, wait=wait)
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-                assert "3 runs in progress: try again" in refused.json()["error"]["message"]
-            assert len(client.get("/v1/runs").json()["runs"]) == 3, "what is refused has not begun"
+                assert f"{MAX_RUNS} runs in progress: try again" in refused.json()["error"]["message"]
+            assert running_now(client) == MAX_RUNS, "what is refused has not begun"
             model.speaks.set()
-            until(lambda: running_now(client) == 0)
-        until(lambda: begin(client, SAYS, wait=True).status_code == 201)
+            wait_until(lambda: running_now(client) == 0)
+        wait_until(lambda: begin(client, SAYS, wait=True).status_code == 201)
 
 
-def test_of_runs_that_begin_at_once_no_more_begin_than_may(
-    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "MAX_RUNS", 5)
-    with serving(tmp_path / "home", model) as (_, client):
-        with ThreadPoolExecutor(20) as pool:
+def test_concurrent_starts_do_not_exceed_the_limit_of_runs(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (server, client), ThreadPoolExecutor(20) as pool:
+        with asking(server, MAX_RUNS - 5, "/v1/workflows/run", {"document": ASKS}):
+            wait_until(lambda: running_now(client) == MAX_RUNS - 5)
             answers = list(pool.map(lambda _: begin(client).status_code, range(20)))
         assert (answers.count(201), answers.count(503)) == (5, 15)
 
@@ -196,18 +184,16 @@ def test_of_runs_that_begin_at_once_no_more_begin_than_may(
 def test_a_run_that_takes_longer_than_a_request_may_is_named(tmp_path: Path, model: Silent) -> None:
     with serving(tmp_path / "home", model, request_timeout_s=0.5) as (_, client):
         answer = begin(client, wait=True)
-        error = answer.json()["error"]
-        run_id = error["details"]["run"]
-        assert answer.status_code == 503
-        assert f"GET /v1/runs/{run_id}," in error["message"]
-        assert f"GET /v1/runs/{run_id}/stream" in error["message"]
-        assert "Idempotency-Key" not in error["message"]
+        run_id = answer.json()["id"]
+        assert (answer.status_code, answer.json()["status"]) == (202, "running")
+        assert answer.headers["location"] == f"/v1/runs/{run_id}"
+        assert "retry-after" not in answer.headers
         assert client.get(f"/v1/runs/{run_id}").json()["status"] == "running", "it goes on"
         model.speaks.set()
-        until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
+        wait_until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
         model.speaks.clear()
-        again = client.post(f"/v1/runs/{run_id}/repeat").json()["error"]
-        assert again["details"] == {"run": run_id}
+        again = client.post(f"/v1/runs/{run_id}/repeat")
+        assert (again.status_code, again.headers["location"]) == (202, f"/v1/runs/{again.json()['id']}")
         model.speaks.set()
 
 
@@ -226,7 +212,7 @@ def test_a_run_that_is_waited_for_answers_with_what_came_of_it(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("after", [8, 999])
-def test_whoever_has_seen_everything_is_told_the_end_once_more(tmp_path: Path, model: Silent, after: int) -> None:
+def test_a_watcher_that_has_seen_everything_gets_the_end_again(tmp_path: Path, model: Silent, after: int) -> None:
     """Whether the run is still in memory, or read from the database, or ends only now."""
     with serving(tmp_path / "home", model) as (server, client):
         run_id = begin(client).json()["id"]
@@ -236,7 +222,7 @@ def test_whoever_has_seen_everything_is_told_the_end_once_more(tmp_path: Path, m
             assert next(lines) == ": ", "nothing yet"
             model.speaks.set()
             assert kinds(lines) == ["run"]
-        until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
+        wait_until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
         for _ in ("in memory", "from the database"):
             told = client.get(url, headers={"last-event-id": str(after)}).text
             (data,) = re.findall(r"^data: (.*)$", told, re.MULTILINE)
@@ -244,7 +230,7 @@ def test_whoever_has_seen_everything_is_told_the_end_once_more(tmp_path: Path, m
             assert (last["kind"], last["state"], last["text"]) == ("run", "done", "At last.")
             found = client.get(f"/v1/runs/{run_id}/events", params={"after": after}).json()
             assert found == {"events": [last], "over": True}
-            until(lambda: forgotten(server, run_id))
+            wait_until(lambda: forgotten(server, run_id))
 
 
 def forgotten(server: Live, run_id: str) -> bool:
@@ -263,21 +249,23 @@ def test_a_number_is_written_in_digits(tmp_path: Path, model: Silent) -> None:
                 assert answer.status_code == 400
 
 
-def test_streams_are_limited_and_give_their_place_back(
-    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_stream, "MAX_STREAMS", 2)
-    with serving(tmp_path / "home", model) as (server, client):
+def test_streams_are_limited_and_give_their_place_back(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (server, client), server.memory() as memory:
+        keys = [memory.keys.create(f"key {number}", "reader").secret for number in range(2)]
         run_id = begin(client).json()["id"]
         url = f"/v1/runs/{run_id}/stream"
         for _ in range(3):
             assert client.get("/v1/runs/nothing/stream").status_code == 404, "which costs no place"
-        with watching(server, run_id, 2):
+        _, per_tenant, per_key = run_stream.MAX_RUN_STREAMS
+        with watching(server, run_id, per_key):
             refused = client.get(url)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-            assert "2 streams" in refused.json()["error"]["message"]
+            assert f"{per_key} streams of this key" in refused.json()["error"]["message"]
+            with watching(server, run_id, per_key, keys[0]):
+                refused = httpx.get(server.url + url, headers={"authorization": f"Bearer {keys[1]}"})
+                assert f"{per_tenant} streams of this tenant" in refused.json()["error"]["message"]
         model.speaks.set()
-        until(lambda: client.get(url).status_code == 200)
+        wait_until(lambda: client.get(url).status_code == 200)
 
 
 def test_a_run_of_another_process_can_be_looked_on_at(tmp_path: Path, model: Silent) -> None:
@@ -299,7 +287,7 @@ def test_a_run_of_another_process_can_be_looked_on_at(tmp_path: Path, model: Sil
             model.speaks.set()
             assert all(kinds(iter(one.result(10).text.splitlines()))[-1] == "run" for one in looking)
             assert waited.result(10).json()["over"] is True
-        until(lambda: other.workflows.show(run.id).status == "done")
+        wait_until(lambda: other.workflows.show(run.id).status == "done")
 
 
 def test_a_stream_ends_with_its_key(tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,13 +311,13 @@ def test_a_server_that_is_stopped_ends_its_streams_and_interrupts_its_runs(tmp_p
                 asking(server, 3, "/v1/workflows/run", {"document": ASKS}) as waiting,
                 asking(server, 3, f"/v1/runs/{run_id}/events?after=2&timeout_s=10", None) as looking,
             ):
-                until(lambda: running_now(client) == 4)
+                wait_until(lambda: running_now(client) == 4)
                 client.close()
                 server.stop()
                 assert all("result" not in kinds(lines) for lines in streams)
                 answers = [one.recv(4000) for one in waiting]
                 assert {one.recv(15) for one in looking} == {b"HTTP/1.1 200 OK"}
-        assert all(answer.startswith(b"HTTP/1.1 503") and b"/repeat" in answer for answer in answers)
+        assert all(answer.startswith(b"HTTP/1.1 202") and b"location: /v1/runs/" in answer for answer in answers)
         assert "Traceback" not in server.err.read_text()
         server.start()
         with server.memory() as memory:

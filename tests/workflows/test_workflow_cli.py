@@ -1,4 +1,4 @@
-"""`memwell workflow run` and `memwell runs`: what people and pipes see, and that nothing in it controls a terminal."""
+"""`memwell workflow run` and `memwell runs`: their output for people and for pipes, without control characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.cli.output import escape
-from memwell.surfaces.cli.run_commands import _Answer, _Screen, _Steps, fit_rows
+from memwell.surfaces.cli.run_commands import RunView, fit_rows
 from memwell.workflows.run import RunEvent
 
 from ..cases import cases
@@ -91,7 +91,7 @@ def test_half_a_character_can_be_printed() -> None:
 
 @cases("command", ["run", "validate"])
 @cases("what", ["latin", "utf16", "folder"])
-def test_what_is_no_text_is_one_sentence(tmp_path: Path, command: str, what: str) -> None:
+def test_an_unreadable_file_is_an_error_of_one_line(tmp_path: Path, command: str, what: str) -> None:
     path = str(tmp_path)
     if what != "folder":
         path = file(tmp_path, "name: é\n".encode("latin-1" if what == "latin" else "utf-16"))
@@ -148,7 +148,7 @@ steps:
 """
 
 
-def test_problems_are_told_one_per_line_with_their_places(tmp_path: Path) -> None:
+def test_problems_are_listed_one_per_line_with_their_places(tmp_path: Path) -> None:
     flow = file(tmp_path, BAD)
     wanted = [f"{flow}:3:5: steps[0].template: it is missing.", f"{flow}:4:5: steps[0].colour: there is no such field."]
     missing = f"{flow}:6:5: steps[1].memory_bank_id: there is no memory bank 'none'."
@@ -192,7 +192,7 @@ def test_a_pipe_gets_the_output_if_that_is_another_text(tmp_path: Path, monkeypa
 
 
 def test_of_answers_at_once_one_is_listened_to_until_it_is_done() -> None:
-    answer = _Answer()
+    run_view = RunView()
     events = [
         event("text", "one ", step="a"),
         event("text", "other", step="b"),
@@ -200,28 +200,28 @@ def test_of_answers_at_once_one_is_listened_to_until_it_is_done() -> None:
         event("step", step="a", state="done"),
         event("text", "next", step="b"),
     ]
-    assert [answer.take(one) for one in events] == ["one ", "", "two", "", "next"]
-    assert answer.text == "next"
+    assert [run_view.take(one) for one in events] == ["one ", "", "two", "", "next"]
+    assert run_view.answer == "next"
 
 
 def test_an_answer_that_is_tried_again_begins_anew() -> None:
-    answer = _Answer()
+    run_view = RunView()
     for one in (
         event("text", "The ri", step="a"),
         event("step", step="a", state="retrying"),
         event("text", "The bridge", step="a"),
     ):
-        answer.take(one)
-    assert answer.text == "The bridge"
+        run_view.take(one)
+    assert run_view.answer == "The bridge"
 
 
 def test_the_screen_shows_the_steps_and_the_end_of_the_answer() -> None:
-    steps, answer = _Steps(), _Answer()
-    steps.take(event("run", "chat", state="running"))
-    steps.take(event("step", step="answer", step_type="prompt_call", state="running"))
-    answer.take(event("text", "\n".join(f"line {number} {'x' * 100}" for number in range(100)), step="answer"))
+    run_view = RunView()
+    run_view.take(event("run", "chat", state="running"))
+    run_view.take(event("step", step="answer", step_type="prompt_call", state="running"))
+    run_view.take(event("text", "\n".join(f"line {number} {'x' * 100}" for number in range(100)), step="answer"))
     out = io.StringIO()
-    Console(file=out, width=80, height=20, force_terminal=True).print(_Screen(steps, answer))
+    Console(file=out, width=80, height=20, force_terminal=True).print(run_view)
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in out.getvalue().splitlines()]
     assert lines[0] == "chat"
     assert "answer  prompt_call" in lines[1]
@@ -282,14 +282,11 @@ def test_runs_are_read_within_eighty_columns(tmp_path: Path, monkeypatch: pytest
     )
     said = "What should I see in Porto on a rainy day in November with two children?"
     assert run(tmp_path, "workflow", "run", flow, "--input", said)[0] == 1
-    _, listed, _ = run(tmp_path, "runs", "list")
-    first, second = listed.splitlines()
-    assert first.startswith("✗ failed  notes  What should I see in Porto")
-    assert first.endswith("…")
-    assert max(map(len, (first, second))) <= 80
-    run_id, started, seconds = second.strip().split(" · ")
-    assert started.endswith(" UTC")
-    assert seconds.endswith(" s")
+    head, line = run(tmp_path, "runs", "list")[1].splitlines()
+    assert head.split() == ["STATUS", "NAME", "ID", "STARTED", "(UTC)", "SECONDS", "INPUT"]
+    run_id = line.split()[2]
+    assert line.startswith(f"failed  notes  {run_id}  20")
+    assert line.rstrip().endswith("…")
     lines = run(tmp_path, "runs", "get", run_id)[1].splitlines()
     assert lines[0] == f"✗ Run {run_id}  notes"
     tree = [line for line in lines if "──" in line]

@@ -161,7 +161,7 @@ def test_objects_have_the_limits_of_texts(field: Any, reason: str) -> None:
         assert reason in found
 
 
-def test_what_is_deep_is_refused_by_every_operation(tmp_path: Path) -> None:
+def test_deep_values_are_refused_by_every_operation(tmp_path: Path) -> None:
     """Not a failure of the server, and nothing that could not be read again."""
     deep = {"step_type": "add_memory", "memory_bank_id": "b", "key": "k", "entry_metadata": nested(500)}
     with Memory(tmp_path, worker=False) as memory:
@@ -208,6 +208,14 @@ def test_every_problem_has_a_path_a_line_and_a_column(
     assert found["reason"]
 
 
+@pytest.mark.parametrize("document", ["", "---", "x", "- x", {}])
+def test_documents_that_are_no_workflow_are_refused_by_every_operation(document: Any, tmp_path: Path) -> None:
+    with Memory(tmp_path / "home", worker=False) as memory:
+        for operation in ("workflows.create", "runs.begin_document"):
+            with pytest.raises(Invalid, match="The workflow has 1 problem"):
+                memory.call(operation, {"document": document})
+
+
 def test_problems_of_objects_have_no_line(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         (found,) = memory.workflows.validate({"steps": [{"step_type": "text"}]}).problems
@@ -248,7 +256,7 @@ def test_settings_of_banks_are_checked(settings: Any, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "path"),
-    [({"language": "xx"}, ".language"), ({"max_turns": 0}, ".max_turns"), ({"chunk_size": 9}, ".chunk_size")],
+    [({"language": "xx"}, ".language"), ({"max_turns": -1}, ".max_turns"), ({"chunk_size": 9}, ".chunk_size")],
 )
 def test_a_check_says_which_banks_could_not_be_made(tmp_path: Path, settings: dict[str, Any], path: str) -> None:
     with Memory(tmp_path, worker=False) as memory:

@@ -1,4 +1,4 @@
-"""What becomes of runs when something happens meanwhile: erasures, deletions, other runs, other processes, sudden deaths."""
+"""Runs during erasures, deletions, other runs, other processes and crashes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_run_that_is_refused_makes_no_bank(memory: Memory) -> None:
     assert memory.banks.list().memory_banks == []
 
 
-def test_what_is_erased_is_answered_from_no_process_s_memory(tmp_path: Path) -> None:
+def test_erased_entries_are_in_no_index_of_any_process(tmp_path: Path) -> None:
     """`cache_minutes`: another process has erased it, or the erasure is not even finished."""
     with Memory(tmp_path / "home", worker=False) as memory, Memory(tmp_path / "home", worker=False) as other:
         bank = memory.banks.create("notes", type="general")
@@ -335,7 +335,7 @@ def test_a_run_whose_process_is_killed_is_interrupted_and_can_be_run_again(
         assert [one.content for one in only_bank(memory, "chats").entries()] == ["once", f"You said {SECRET}."]
 
 
-def test_a_repeated_run_is_told_the_history_as_it_was(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_a_repeated_run_gets_the_history_as_it_was(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """S1.29: its turn is the last, whatever was said since."""
     server = served([Fault.ERROR, "To B.", "To A."])
     with Memory(tmp_path / "home", worker=False) as memory:
@@ -353,16 +353,34 @@ def test_a_run_that_was_given_nothing_can_be_repeated(memory: Memory) -> None:
     assert memory.workflows.repeat(run.id).output == "Hello"
 
 
+@pytest.mark.every_engine
+def test_a_repeat_of_what_is_done_is_a_new_run(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """C45: the first keeps its answer, as memory does; both are emptied with what they were given."""
+    served(["First.", "Second."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        first = memory.workflows.run(CHATBOT, "Hello", metadata=WHO, owner="alice")
+        again = memory.workflows.repeat(first.id)
+        assert again.id != first.id
+        assert (again.input, again.owner, again.metadata) == (first.input, first.owner, first.metadata)
+        assert [memory.workflows.show(one.id).output for one in (first, again)] == ["First.", "Second."]
+        said = [one.content for one in only_bank(memory, "chats").entries()]
+        assert said == ["Hello", "First.", "Hello", "Second."]
+        assert {one.id for one in memory.workflows.runs()} == {first.id, again.id}
+        memory.user("alice").forget()
+        assert [memory.workflows.show(one.id).output for one in (first, again)] == [None, None]
+
+
 def test_a_repeated_run_shows_no_step_of_the_time_before(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     served(["Yes.", Fault.ERROR])
     with Memory(tmp_path / "home", worker=False) as memory:
-        run = memory.workflows.run(document({"step_type": "prompt_call"}, text("after")), "x")
-        assert [one.status for one in run.steps] == ["done", "done"]
+        asks = {"step_type": "prompt_call"}
+        run = memory.workflows.run(document(asks, asks), "x")
+        assert [one.status for one in run.steps] == ["done", "failed"]
         again = memory.workflows.repeat(run.id)
         assert (again.status, [one.status for one in again.steps]) == ("failed", ["failed"])
 
 
-def test_of_repeats_at_the_same_time_one_runs(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_of_concurrent_repeats_one_runs(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     server = served([Fault.ERROR, "Yes."])
     with Memory(tmp_path / "home", worker=False) as memory:
         run = memory.workflows.run(document({"step_type": "prompt_call"}), "x")
@@ -411,7 +429,7 @@ def test_pieces_of_an_answer_say_which_step_they_are_of(served: Callable[..., Sc
     assert {one.step for one in events if one.kind == "text"} == {"answer"}
 
 
-def test_what_will_not_go_better_is_not_tried_again(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_hopeless_failures_are_not_retried(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     server = served([Fault.UNAUTHORISED])
     with Memory(tmp_path / "home", worker=False) as memory:
         run = memory.workflows.run(document({"step_type": "prompt_call", "retries": 3}), "x")

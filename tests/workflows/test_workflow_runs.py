@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -16,9 +15,11 @@ from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory, remains
 from ..live import live
 from ..scripted import Fault, ScriptedServer, StreamFault
+from ..waiting import wait_until
 
 CHATBOT = (Path(__file__).parents[2] / "examples" / "workflows" / "chatbot.yaml").read_text()
 WHO = {"user_id": "u1"}
@@ -74,6 +75,30 @@ def test_workflows_are_stored_and_versioned(memory: Memory, clock: FrozenClock) 
         memory.workflows.run(first.id)
 
 
+@cases(
+    "inputs, expected",
+    [
+        ({"text": "x"}, "x"),
+        ({"text": "x", "city": "Porto"}, "x"),
+        ({"city": "Porto"}, '{"city":"Porto"}'),
+        ({"text": 5}, '{"text":5}'),
+        ({}, ""),
+    ],
+)
+def test_an_input_that_is_an_object_is_the_input_of_steps_and_tasks(
+    memory: Memory, inputs: dict[str, Any], expected: str
+) -> None:
+    """S1.16: its text, or all of it as JSON; and the run shows what it was given."""
+    run = memory.workflows.run(document(text("{{input}}|{{agent.input}}")), inputs)
+    assert run.output == f"{expected}|{expected}"
+    assert (run.input, run.inputs) == (expected, inputs)
+    say = {"kind": "task", "action": "send_text_message", "inputs": {"text": "Q: {{input}}{{agent.input}}"}}
+    told = memory.workflows.run({"name": "t", "defs": {"say": say}, "flow": [{"do": "say"}]}, inputs)
+    assert told.output == f"Q: {expected}{expected}"
+    again = memory.workflows.repeat(run.id)
+    assert (again.output, again.inputs) == (run.output, inputs)
+
+
 def test_a_run_is_stored_with_what_each_step_did(memory: Memory) -> None:
     done = memory.workflows.run(
         document(text("{{input}}!", id="a")), "hi", metadata={"x": 1}, owner="alice", thread="t1"
@@ -105,7 +130,7 @@ def test_banks_that_there_are_not_are_named(memory: Memory) -> None:
         memory.workflows.run(document({**step, "memory_bank_id": "x"}, memory_banks={"x": {"type": "wrong"}}))
 
 
-def test_what_happens_is_told_as_it_happens(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_events_are_shown_as_they_happen(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     served(["A longer answer that comes in several pieces, one after the other."])
     with Memory(tmp_path / "home", worker=False) as memory:
         events = list(memory.workflows.stream(CHATBOT, "Hello", metadata=WHO))
@@ -122,16 +147,15 @@ def test_what_happens_is_told_as_it_happens(served: Callable[..., ScriptedServer
         assert list(memory.workflows.follow(run.id)) == events
 
 
-def test_a_run_goes_on_without_whoever_began_it(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_a_run_continues_without_its_caller(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """C45: nobody looks on, and it can be read afterwards."""
     served(["Hi!"])
     with Memory(tmp_path / "home", worker=False) as memory:
         begun = memory.call(
             "runs.begin_document", {"document": CHATBOT, "input": "Hello", "metadata": WHO, "wait": False}
         )
-        until = time.monotonic() + 20
-        while (run := memory.workflows.show(begun.id)).status == "running" and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_until(lambda: memory.workflows.show(begun.id).status != "running")
+        run = memory.workflows.show(begun.id)
         assert (run.status, run.output) == ("done", "Hi!")
 
 
@@ -165,7 +189,7 @@ def test_a_step_that_takes_too_long_fails(memory: Memory, monkeypatch: pytest.Mo
     assert "timeout" in (run.error or "")
 
 
-def test_what_was_asked_lately_is_answered_from_memory(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_answers_of_models_are_cached_until_an_erasure(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     server = served(["first", "second"])
     with Memory(tmp_path / "home", worker=False) as memory:
         ask = document({"step_type": "prompt_call", "cache_minutes": 5})
@@ -207,7 +231,7 @@ def test_a_failing_child_does_not_stop_its_siblings(memory: Memory) -> None:
     assert {step.id: step.status for step in run.steps} == {"step-1": "done", "bad": "failed", "good": "done"}
 
 
-def test_what_is_erased_is_in_no_run(tmp_path: Path) -> None:
+def test_erased_data_is_in_no_run(tmp_path: Path) -> None:
     """The run has read and written a key: when that is erased, nothing of it is left with the run."""
     with Memory(tmp_path / "home", worker=False) as memory:
         add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "{{metadata.user_id}}"}
@@ -221,7 +245,7 @@ def test_what_is_erased_is_in_no_run(tmp_path: Path) -> None:
     assert not [name for name, data in remains(tmp_path / "home").items() if b"zyxoqwv" in data]
 
 
-def test_what_was_read_from_a_user_is_erased_with_them(tmp_path: Path) -> None:
+def test_runs_that_read_from_a_user_are_emptied_with_them(tmp_path: Path) -> None:
     with Memory(tmp_path / "home", worker=False) as memory:
         memory.user("alice").add("My word is zyxoqwvuser.")
         run = memory.workflows.run(document({"step_type": "retrieval", "user": "alice"}), "word")
@@ -232,18 +256,25 @@ def test_what_was_read_from_a_user_is_erased_with_them(tmp_path: Path) -> None:
             memory.workflows.repeat(run.id)
 
 
-def test_a_run_is_repeated_after_its_entries_were_compacted(memory: Memory) -> None:
+def test_a_run_is_repeated_after_its_entries_were_compacted(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
     """C45: what is behind a summary was written, too."""
+    served([Fault.ERROR, "Yes."])
     add = {"step_type": "add_memory", "memory_bank_id": "chats", "key": "k", "speaker": "user"}
-    source = document(add, memory_banks={"chats": {"max_turns": 2}})
-    first = memory.workflows.run(source, "the first of them")
-    for number in range(3):
-        memory.workflows.run(source, f"number {number}")
-    engine_of(memory).worker.run_due("default")
-    bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
-    before = bank.load("k", include_compacted=True).messages
-    assert memory.workflows.repeat(first.id).status == "done"
-    assert bank.load("k", include_compacted=True).messages == before
+    banks = {"chats": {"max_turns": 2}}
+    with Memory(tmp_path / "home", worker=False) as memory:
+        first = memory.workflows.run(
+            document(add, {"step_type": "prompt_call"}, memory_banks=banks), "the first of them"
+        )
+        assert first.status == "failed"
+        for number in range(3):
+            memory.workflows.run(document(add, memory_banks=banks), f"number {number}")
+        engine_of(memory).worker.run_due("default")
+        bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+        before = bank.load("k", include_compacted=True).messages
+        assert memory.workflows.repeat(first.id).status == "done"
+        assert bank.load("k", include_compacted=True).messages == before
 
 
 def test_nothing_found_is_nothing_written(memory: Memory) -> None:
@@ -318,3 +349,43 @@ def test_a_run_is_streamed_over_http_and_can_be_taken_up_again(
         assert httpx.get(f"{server.url}/v1/runs/nothing/stream", headers=headers, timeout=20).status_code == 404
         bad = httpx.get(url, headers={**headers, "last-event-id": "x"}, timeout=20)
         assert bad.status_code == 400
+
+
+KEYS = "{{metadata.org}}/{{metadata.user}}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(("a/b", "c"), ("a", "b/c")), (("a%2Fb", "c"), ("a/b", "c")), (("a", "c"), ("a/c", "a/c"))],
+)
+def test_a_key_of_several_parts_is_of_those_parts_alone(
+    tmp_path: Path, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    """C17: whatever characters they have, no two of them share a key."""
+    add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": KEYS}
+    load = {"step_type": "load_memory", "memory_bank_id": "notes", "key": KEYS}
+    banks = {"notes": {"type": "general"}}
+    with Memory(tmp_path / "home", worker=False) as memory:
+        for org, user in (first, second):
+            who = {"org": org, "user": user}
+            assert memory.workflows.run(document(load, memory_banks=banks), metadata=who).output == '{"entries":[]}'
+            memory.workflows.run(document(add, memory_banks=banks), "A note.", metadata=who)
+        plain = {"org": "acme", "user": "ada@example.com"}
+        memory.workflows.run(document(add, memory_banks=banks), "Hers.", metadata=plain)
+        bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+        assert [one.content for one in bank.entries(key="acme/ada@example.com")] == ["Hers."]
+
+
+def test_parts_of_a_key_need_something_between_them(memory: Memory) -> None:
+    """C17: for `ab` and `c` are `a` and `bc` otherwise."""
+    for key in ("{{metadata.org}}{{metadata.user}}", "{{metadata.org}}and{{metadata.user}}"):
+        add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": key}
+        with pytest.raises(Invalid, match="cannot tell its parts apart"):
+            memory.workflows.create(document(add, memory_banks={"notes": {"type": "general"}}))
+
+
+def test_a_computed_key_never_leads_to_the_conversation_of_an_owner(memory: Memory) -> None:
+    """S3.22, C17."""
+    load = {"step_type": "load_memory", "memory_bank_id": "chats", "key": "{{input}}"}
+    run = memory.workflows.run(document(load, memory_banks={"chats": {}}), "owner=eve/thread=t")
+    assert "is kept for the conversation of an owner" in (run.error or "")

@@ -15,6 +15,7 @@ from ..core.events import Event, to_event
 from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Forbidden, Invalid, NotFound
+from ..model.field_readers import lifetime_limits
 from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User, cut, from_cursor, to_cursor
 from ..version import __version__
 
@@ -28,8 +29,7 @@ Rate = Annotated[
     Meta(ge=0, le=1_000_000, description="Requests per second; 0 for no limit. Omit it for the limit of the server."),
 ]
 ExpiresIn = Annotated[
-    int,
-    Meta(ge=1, le=3_650 * 86_400, description="Seconds until the key expires. Omit it for a key that does not expire."),
+    int, lifetime_limits("second", 3_650 * 86_400, "Lifetime of the key; omit it for a key for good.")
 ]
 
 
@@ -224,6 +224,7 @@ def revoke_key(call: Call, request: OneKey) -> Key:
     call.engine.store.control.write(
         ("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()})
     )
+    call.engine.store.control.scrub()
     call.record()
     return _require_key(call, tenant, request.id)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,7 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..core.dispatch import Call
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Awaited, Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, NotFound
 from ..jobs import queue
@@ -87,14 +86,13 @@ class Wait(One, frozen=True, kw_only=True):
 @operation(
     "jobs.wait",
     "GET /v1/jobs/{id}/wait",
-    outside=True,
     any_scope=True,
-    patient=True,
+    awaits=lambda request, job: _await_end(request, job),
     example=Example({"id": "$1.job", "timeout_s": 0}, _BEFORE),
 )
-def wait(call: Call, request: Wait) -> Job:
+def wait(space: Space, request: Wait) -> Job:
     """Wait until a job is finished or the time is up, and return the job."""
-    return wait_for_job(call, request.id, request.timeout_s)
+    return _require_job(space, request.id)
 
 
 @operation(
@@ -138,22 +136,27 @@ def to_job(job: StoredJob) -> Job:
     )
 
 
-def _require_job(space: Space, job_id: str) -> Job:
-    job = queue.find(space.tx, job_id)
+def _await_end(request: Wait, job: Job) -> Awaited | None:
+    if job.finished_at is not None:
+        return None
+    return Awaited(request.id, request.timeout_s, _show_awaited)
+
+
+def _show_awaited(_: Call | None, job: StoredJob | None) -> Job:
     if job is None:
         raise NotFound("There is no such job.")
     return to_job(job)
 
 
-def wait_for_job(call: Call, job_id: str, timeout_s: float) -> Job:
-    """Wait until a job is finished or the time is up. Due jobs of the tenant run meanwhile if there is no worker."""
-    deadline = time.monotonic() + timeout_s
-    pause = 0.005
-    while True:
-        call.engine.help_out(call.principal.tenant)
-        job = call.read(lambda space: _require_job(space, job_id))
-        left = deadline - time.monotonic()
-        if job.state in ("done", "dead", "cancelled") or left <= 0:
-            return job
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, 0.25)
+def _require_job(space: Space, job_id: str) -> Job:
+    job = queue.find(space.tx, job_id)
+    return _show_awaited(None, job if job is None or _may_see(space, job) else None)
+
+
+def _may_see(space: Space, job: StoredJob) -> bool:
+    """Return True unless a scoped key asks for a job that is neither about its scope nor from an answer to such a key."""
+    scope = space.principal.scope
+    if scope is None or queue.is_shared(job, scope.digest):
+        return True
+    row = None if job.address_id is None else space.tx.row("located_address", id=job.address_id)
+    return row is not None and row[3:5] == (scope.kind, scope.name)

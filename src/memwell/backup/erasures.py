@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from .. import config as configuration
-from ..banks.compaction import dissolve_summaries
 from ..clock import MINUTE, Clock, SystemClock
 from ..config import Config
 from ..core.access import Principal
@@ -26,21 +25,21 @@ from ..erasure.erase import (
     delete_run,
     erase,
     erase_collection,
-    erase_fact,
-    forget_runs,
+    forget_thing,
     scrub_later,
 )
 from ..erasure.log import Line
 from ..errors import Corrupted, Invalid, MemwellError, NotFound, StorageError, Unsupported
-from ..facts.retract import forget_session, release_fact
+from ..facts.retract import forget_session
 from ..jobs import queue
 from ..jobs.worker import Worker
 from ..model.collection import CollectionKind, Place
 from ..records import file_rows
 from ..records.file_rows import File, State
 from ..storage import open_store, queries
-from ..storage.copier import KEY_COLUMNS, CopyableStore
-from ..storage.port import ALL, Row, Store, Tx, list_tenants, tenant_mark
+from ..storage.copier import KEY_COLUMNS, CopyableStore, list_rows
+from ..storage.port import ALL, Store, Tx, list_tenants, tenant_mark
+from ..timelines.sessions import erase_entries
 from .manifest import (
     MANIFEST,
     Manifest,
@@ -312,9 +311,8 @@ class _Erasures:
                 continue
             if self._space.find_collection_id(one.facts) is not None:
                 forget_session(self._space, one.facts, one.id)
-        for entry_id, address_id in entries.items():
-            if address_id not in erased:
-                self._erase_entry(entry_id, address_id)
+        single = {entry_id: address_id for entry_id, address_id in entries.items() if address_id not in erased}
+        self._found += erase_entries(self._space, single)[1].get("entries", 0)
         for run_id in sorted(self._marks.get("run", ())):
             self._found += delete_run(self._tx, run_id)
         self._delete_documents()
@@ -347,19 +345,6 @@ class _Erasures:
             found |= {row[2]: row[1] for row in rows if log.entry_mark(row[1], row[2]) in marks}
         return found
 
-    def _erase_entry(self, entry_id: str, address_id: int) -> None:
-        row = self._tx.row("located_address", id=address_id)
-        if row is None or not self._tx.rows("entry_addresses", id=entry_id):
-            return  # another erasure has removed it
-        location = _Location(*row)
-        if location.kind == KNOWN and not location.path:
-            release_fact(self._space, location.place, entry_id)
-        elif location.kind == TALK:
-            dissolve_summaries(self._space, entry_id)
-        erase_fact(self._tx, entry_id, self._space.now)
-        forget_runs(self._tx, [address_id])
-        self._found += 1
-
     def _deactivate_files(self, addresses: Iterable[_Location]) -> None:
         """Deactivate the files with erased text."""
         for one in addresses:
@@ -374,14 +359,11 @@ class _Erasures:
         marks = self._marks.get("document")
         if not marks:
             return
-        documents: list[Row] = []
-        after = ("", "")
-        while rows := self._tx.rows("page_document", after=after[0], after_too=after[1], limit=PAGE):
-            documents += rows
-            after = (rows[-1][0], rows[-1][1])
+        documents = list(list_rows(self._tx, "document"))
         erased = {row[1] for row in documents if log.document_mark(row[0], row[1], row[5]) in marks}
         for kind, document_id, _, _, body, made_at, _ in documents:
             if log.document_mark(kind, document_id, made_at) in marks or body in erased:
+                forget_thing(self._tx, kind, document_id, self._space.now)
                 self._found += self._tx.run("delete_document", kind=kind, id=document_id)
 
     def _bury(self, addresses: Sequence[_Location], spared: str | None) -> None:

@@ -211,7 +211,7 @@ def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
         if path.suffix == ".db":
             progress(f"checking {path.stem}")
             with connect.translate_errors(path):
-                db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+                db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=connect.checksum_vfs())
                 db.pragma("journal_mode", "delete")  # so that it has no log file beside it
                 db.close()
             require_sound(path)

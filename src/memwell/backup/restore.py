@@ -88,6 +88,8 @@ def restore(
             raise Invalid("A backup cannot be restored into itself: choose another directory.")
         target = open_store(config, SystemClock().now)
         try:
+            if isinstance(target, SqliteStore):
+                target.unlist_missing(chosen)
             known.sources.append(read_store(target, config.home_without_password, chosen))
             with _stage(folder, manifest, chosen) as staged:
                 work = _Restore(folder, manifest, staged, target, known, progress)

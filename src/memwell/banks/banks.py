@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, structs
 
-from ..clock import DAY, HOUR, to_datetime
-from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
+from ..clock import DAY, HOUR
+from ..core import documents
+from ..core.catalog import Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page, to_response
 from ..core.dispatch import Call
 from ..core.operation import Example, NoFields, Request, Response, operation
+from ..core.settings import Clearable, Fixed, build_settings, create_request, response, update_request
 from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
-from ..errors import Invalid, NotFound
+from ..errors import Invalid
 from ..jobs import queue
 from ..model.collection import Address, Place, Policy
+from ..model.field_readers import lifetime_limits
 from ..model.fields import ID_PATTERN, check_content, id_limits
 from ..search.words import check_language
 
@@ -58,9 +61,11 @@ Prompt = Annotated[
         description="Instructions for the language model that summarises older entries. Without a model, rules do it.",
     ),
 ]
-Days = Annotated[int, Meta(ge=0, le=36_500, description="A number of days, more than 0; in an update, 0 clears it.")]
-Count = Annotated[int, Meta(ge=0, le=10_000_000, description="A number, more than 0; in an update, 0 clears it.")]
-Chunk = Annotated[int, Meta(ge=0, le=2000, description="Tokens per embedded chunk; in an update, 0 clears it.")]
+MAX_DAYS = 36_500
+Retention = Annotated[int, lifetime_limits("day", MAX_DAYS, "Lifetime of an entry.")]
+Age = Annotated[int, lifetime_limits("day", MAX_DAYS, "Age from which entries are compacted.", "no limit")]
+Count = Annotated[int, Meta(ge=0, le=10_000_000, description="A number; 0: no limit.")]
+Chunk = Annotated[int, Meta(ge=0, le=2000, description="Tokens per embedded chunk; 0: the default.")]
 Type = Annotated[
     BankType, Meta(description="`conversation`: every entry has a speaker; `general`: entries have no speaker.")
 ]
@@ -69,31 +74,43 @@ ModeField = Annotated[
     Meta(description="How finely texts are embedded: `fast_and_cheap`, `balanced`, `slow_and_thorough` or `custom`."),
 ]
 CrossKey = Annotated[bool, Meta(description="True if a search may omit the key and search all keys.")]
+KeyIsUser = Annotated[
+    bool, Meta(description="True if each key is the name of a user: forgetting the user erases the key.")
+]
 LanguageField = Annotated[str, Meta(max_length=16, description="The language of the entries, such as `en` or `de`.")]
+EmbeddingModel = Annotated[
+    str, Meta(max_length=200, description="The embedding model; must be the one that MEMWELL_EMBEDDER names.")
+]
 
 _NEW = {"name": "chats", "type": "conversation"}
 _GIVEN = (("banks.create", _NEW),)
 _OF = {"bank": "$0.id"}
 _CUSTOM = ("embedding_model", "dimensions", "chunk_size", "chunk_overlap")
+_ZERO_IS_NONE = ("max_turns", "max_size_tokens", "dimensions", "chunk_size")
 
 
-class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BankSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a bank."""
+
+    type: Fixed[Type] = "conversation"
+    mode: Fixed[ModeField] = "fast_and_cheap"
+    description: Clearable[Description] = None
+    compaction_prompt: Clearable[Prompt] = None
+    max_age_days: Clearable[Age] = None
+    max_turns: Clearable[Count] = None
+    max_size_tokens: Clearable[Count] = None
+    retention_days: Clearable[Retention] = RETENTION_DAYS
+    embedding_model: Fixed[EmbeddingModel] | None = None
+    dimensions: Fixed[Count] | None = None
+    chunk_size: Fixed[Chunk] | None = None
+    chunk_overlap: Fixed[Chunk] | None = None
+    language: Fixed[LanguageField] = "en"
+    cross_key_search: CrossKey = True
+    key_is_user: KeyIsUser = False
+
+
+class Bank(BankSettings, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a bank, as they are stored."""
-
-    type: BankType = "conversation"
-    mode: Mode = "fast_and_cheap"
-    description: str | None = None
-    compaction_prompt: str | None = None
-    max_age_days: int | None = None
-    max_turns: int | None = None
-    max_size_tokens: int | None = None
-    retention_days: int | None = RETENTION_DAYS
-    embedding_model: str | None = None
-    dimensions: int | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
-    language: str = "en"
-    cross_key_search: bool = True
 
     @property
     def compacts(self) -> bool:
@@ -114,16 +131,11 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             language=self.language,
             chunk_chars=chars,
             overlap_chars=0 if chars is None else overlap * CHARS_PER_TOKEN,
+            paths_are_users=self.key_is_user,
         )
 
 
-BANKS = Catalog(
-    KIND,
-    Bank,
-    immutable=("type", "mode"),
-    clearable=("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days"),
-    plain_conflicts=True,
-)
+BANKS = Catalog(KIND, Bank, plain_conflicts=True)
 
 
 def bank_place(bank_id: str, policy: Policy | None = None) -> Place:
@@ -133,7 +145,7 @@ def bank_place(bank_id: str, policy: Policy | None = None) -> Place:
 def require_bank(space: Space, bank_id: str) -> Item[Bank]:
     found = BANKS.find(space, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
     if found is None:
-        raise NotFound(f"There is no memory bank {bank_id!r}.")
+        raise documents.explain_missing(space.tx, KIND, bank_id)
     return found
 
 
@@ -172,29 +184,16 @@ def _find_fault(text: str, max_length: int) -> str | None:
 # -- operations ----------------------------------------------------------------------------------------------------------
 
 
-class BankInfo(Response, frozen=True, kw_only=True):
+@response(BankSettings)
+class BankInfo(BankSettings, Response, frozen=True, kw_only=True):
     """A bank. Without `retention_days`, entries never expire. Thresholds apply to each key."""
 
     id: str
     name: str
-    type: str
-    mode: str
-    language: str
-    cross_key_search: bool
     version: int
     created_at: datetime
     updated_at: datetime
     source_connection_id: str
-    description: str | None = None
-    compaction_prompt: str | None = None
-    max_age_days: int | None = None
-    max_turns: int | None = None
-    max_size_tokens: int | None = None
-    retention_days: int | None = None
-    embedding_model: str | None = None
-    dimensions: int | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
 
 
 class BankList(Response, frozen=True, kw_only=True):
@@ -212,29 +211,11 @@ class BankList(Response, frozen=True, kw_only=True):
         return len(self.memory_banks)
 
 
+@create_request(BankSettings)
 class CreateBank(Request, frozen=True, kw_only=True):
     """The settings of a new bank. Only `name` is required."""
 
     name: Name
-    type: Type = "conversation"
-    mode: ModeField = "fast_and_cheap"
-    description: Description | None = None
-    compaction_prompt: Prompt | None = None
-    max_age_days: Days | None = None
-    max_turns: Count | None = None
-    max_size_tokens: Count | None = None
-    retention_days: Days | None = RETENTION_DAYS
-    embedding_model: (
-        Annotated[
-            str, Meta(max_length=200, description="The embedding model; must be the one that MEMWELL_EMBEDDER names.")
-        ]
-        | None
-    ) = None
-    dimensions: Count | None = None
-    chunk_size: Chunk | None = None
-    chunk_overlap: Chunk | None = None
-    language: LanguageField = "en"
-    cross_key_search: CrossKey = True
 
 
 @operation("banks.create", "POST /v1/memory_banks", effect="write", status=201, outside=True, example=Example(_NEW))
@@ -247,13 +228,23 @@ def create_bank(call: Call, request: CreateBank) -> BankInfo:
 def build_bank(call: Call, request: CreateBank) -> Bank:
     """Check a request and return the settings of the new bank."""
     check_name(request.name)
-    bank = Bank(**{name: getattr(request, name) for name in Bank.__struct_fields__})
+    bank = _to_settings(request)
     _check_settings(bank)
-    for name in ("max_age_days", "max_turns", "max_size_tokens", "retention_days", "dimensions", "chunk_size"):
-        if getattr(bank, name) == 0:
-            raise Invalid(f"`{name}` must be more than 0. Omit it for no limit.", field=name)
     _check_embedding(call, bank)
     return bank
+
+
+def _to_settings(request: CreateBank) -> Bank:
+    bank = build_settings(Bank, request)
+    return structs.replace(bank, **{name: getattr(bank, name) or None for name in _ZERO_IS_NONE})
+
+
+def list_differences(bank: Bank, request: CreateBank, names: Iterable[str]) -> list[tuple[str, Any, Any]]:
+    """Return the settings of these names that a request would create otherwise than a bank has them: the name, the value of the
+    request, and that of the bank."""
+    wanted = _to_settings(request)
+    pairs = [(name, getattr(wanted, name), getattr(bank, name)) for name in names]
+    return [one for one in pairs if one[1] != one[2]]
 
 
 def add_bank(space: Space, name: str, bank: Bank) -> BankInfo:
@@ -265,19 +256,24 @@ def add_bank(space: Space, name: str, bank: Bank) -> BankInfo:
 
 
 class ListBanks(Request, frozen=True, kw_only=True):
-    """A page of banks, and their order."""
+    """A page of banks, and their order. `type` and `name` select some of them."""
 
     page: PageNumber = 1
     limit: PageSize = 20
     sort: Sort = "created_at"
     order: Order = "desc"
     type: Type | None = None
+    name: Name | None = None
 
 
 @operation("banks.list", "GET /v1/memory_banks", example=Example({}, _GIVEN))
 def list_banks(space: Space, request: ListBanks) -> BankList:
     """List the memory banks, page by page."""
-    banks = [one for one in BANKS.list(space) if request.type in (None, one.settings.type)]
+    banks = [
+        one
+        for one in BANKS.list(space)
+        if request.type in (None, one.settings.type) and request.name in (None, one.name)
+    ]
     page, total = list_page(banks, request)
     return BankList(memory_banks=list(map(_to_response, page)), page=request.page, limit=request.limit, total=total)
 
@@ -294,18 +290,12 @@ def get_bank(space: Space, request: OfBank) -> BankInfo:
     return _to_response(require_bank(space, request.bank))
 
 
+@update_request(BankSettings)
 class UpdateBank(Request, frozen=True, kw_only=True):
     """The settings to change. Omitted ones stay; null, 0 or an empty text clears a setting."""
 
     bank: BankId
     name: Name | None = None
-    description: Description | None = OMITTED
-    compaction_prompt: Prompt | None = OMITTED
-    max_age_days: Days | None = OMITTED
-    max_turns: Count | None = OMITTED
-    max_size_tokens: Count | None = OMITTED
-    retention_days: Days | None = OMITTED
-    cross_key_search: CrossKey | None = None
     mode: ModeField | None = None
     type: Type | None = None
     version: Version | None = None
@@ -322,9 +312,11 @@ def update_bank(space: Space, request: UpdateBank) -> BankInfo:
     changes |= {name: changes[name] or None for name in BANKS.clearable if name in changes}  # 0 and "" clear, too
     bank = structs.replace(item.settings, **changes)
     _check_settings(bank)
-    if bank.retention_us != item.settings.retention_us:
+    if bank.policy() != item.settings.policy():
         collection_id, _ = space.collection(bank_place(item.id))
         space.tx.send("set_policy", id=collection_id, policy=msgspec.json.encode(bank.policy()).decode())
+    if bank.retention_us != item.settings.retention_us:
+        collection_id, _ = space.collection(bank_place(item.id))
         for query in ("lengthen_entries", "lengthen_addresses"):
             space.tx.send(query, collection_id=collection_id, lifetime=bank.retention_us, now=space.now)
         queue.ensure_slot(space.tx, "expire", space.now, space.now)
@@ -387,15 +379,7 @@ _TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def _to_response(item: Item[Bank]) -> BankInfo:
-    return BankInfo(
-        id=item.id,
-        name=item.name,
-        created_at=to_datetime(item.created_at),
-        updated_at=to_datetime(item.updated_at),
-        source_connection_id=item.id,
-        version=item.version,
-        **structs.asdict(item.settings),
-    )
+    return to_response(BankInfo, item, source_connection_id=item.id)
 
 
 def _check_settings(bank: Bank) -> None:
@@ -438,3 +422,13 @@ def _erase_entries(space: Space, bank_id: str) -> Erasure:
     for (collection_id,) in collections:
         erase_collection(space.tx, collection_id, space.now)
     return erasure
+
+
+def find_bank_id(space: Space, name: str) -> str | None:
+    """Return the id of a bank, by its id or its name; None if there is no such bank."""
+    if documents.find(space.tx, KIND, name) is not None:
+        return name
+    banks = documents.list_by_name(space.tx, KIND, name)
+    if len(banks) > 1:
+        raise Invalid(f"There are {len(banks)} memory banks called {name[:100]!r}: give an id.")
+    return banks[0].id if banks else None

@@ -46,6 +46,7 @@ from .banks import (
     find_key,
     require_bank,
 )
+from .reading import Item, list_items
 from .summary import Model, Summary, generate_samples, summarise, summarise_by_model
 from .utterances import EMPTY_SUMMARY, Line
 
@@ -58,15 +59,6 @@ SUMMARY_TOKENS = 600
 """The maximum length of a summary, which is also at most a quarter of the bank's `max_size_tokens`."""
 OWN_METADATA = (*RESERVED, "compaction")
 """Metadata that differs from entry to entry."""
-
-
-class Item(NamedTuple):
-    """A visible entry or summary at its position."""
-
-    position: int
-    entry: Entry
-    entries: int
-    """The number of entries that it summarises; 0 if it is not a summary."""
 
 
 class Size(NamedTuple):
@@ -86,17 +78,15 @@ class Visible(NamedTuple):
 
 
 def load_visible(tx: Tx, address_id: int, now: int) -> Visible:
-    params = {"address_id": address_id, "now": now, "limit": PAGE}
-    items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", **params)]
+    items = list_items(tx, address_id, now, PAGE)
+    positions = [item.position for item in items if not item.entries]
     later: list[Size] = []
-    if len(items) == PAGE:
-        first = items[-1].position + 1
+    if len(positions) == PAGE:
+        first = positions[-1] + 1
         while rows := tx.rows("turns_from", address_id=address_id, first=first, now=now, limit=PAGE):
             later += [Size(seq, entry_id, estimate_tokens(content)) for seq, entry_id, content in rows]
             first = rows[-1][0] + 1
-    for position, entries, *row in tx.rows("shown_summaries_up", **params):
-        items.append(Item(position, Entry(*row), entries))
-    return Visible(sorted(items, key=lambda one: (one.position, one.entries > 0)), later)
+    return Visible(items, later)
 
 
 def select_items(visible: Visible, bank: Bank, now: int) -> list[Item]:
@@ -228,7 +218,7 @@ def load_sources(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> So
                 hidden.add(seq)
     newest = sorted(hidden)[-MAX_RESUMMARISED:]
     rows = tx.rows("entries_behind", address_id=address_id, first=newest[0], now=now) if newest else []
-    entries = [Item(row[2], Entry(*row), 0) for row in rows if row[2] in hidden]
+    entries = [Item(row[2], Entry(*row)) for row in rows if row[2] in hidden]
     return Sources(sorted([*entries, *turns], key=lambda one: one.position), len(hidden) + len(turns))
 
 
@@ -308,6 +298,7 @@ def compact_bank(space: Space, request: CompactBank) -> Compacting:
         # Store the address instead of the key (0 if there is none), because the key may be erased before the job ends.
         address = find_key(space, request.bank, check_key(request.key))
         payload["address"] = 0 if address is None else address.id
+    BANKS.mention(space, request.bank)
     job = queue.enqueue(space.tx, "compact", payload, space.now)
     return Compacting(memory_bank_id=request.bank, status="scheduled", job=job)
 
@@ -563,13 +554,14 @@ def _try_samples(call: Call, bank: Bank, request: TryBank | TrySamples) -> Trial
     """Compact all samples at once, regardless of the bank's thresholds."""
     direction = request.generate_direction
     samples = request.sample_entries or []
+    for one in samples:
+        check_content(one.content, field="sample_entries")
     if direction is not None:
         samples = _generate_samples(call, bank, direction, request.entry_count)
     items = [
         Item(
             seq,
             Entry(str(seq), 1, seq, "turn", one.speaker, None, one.content, None, None, "user", None, None, 0, 0, 0),
-            0,
         )
         for seq, one in enumerate(samples, 1)
     ]

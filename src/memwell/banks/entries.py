@@ -19,6 +19,7 @@ from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
 from ..jobs import queue
 from ..model.collection import ORIGIN_OF_ROLE, Draft, Entry, Origin
+from ..model.field_readers import moment_limits
 from ..model.fields import (
     MAX_BATCH,
     AnyId,
@@ -31,17 +32,17 @@ from ..model.fields import (
     check_identifier,
     check_number,
     cut,
+    encode_metadata,
     from_cursor,
     to_cursor,
     to_instant,
-    to_json,
 )
 from ..model.filter import Filter, Query, Where, parse
 from ..storage.port import Row
 from . import reading
 from .banks import RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
 from .compaction import dissolve_summaries, exceeds_threshold, hide_behind_summary
-from .reading import ContentType, EntryView, Order, to_view
+from .reading import BankEntry, ContentType, Order, to_bank_entry
 
 MAX_DELETED = 10_000
 _XML = "application/xml"
@@ -54,8 +55,8 @@ SpeakerField = Annotated[
         description="The speaker, `user` or `assistant`; required in conversation banks, and ignored in others.",
     ),
 ]
-AddedAfter = Annotated[datetime, Meta(description="Only entries added after this time (RFC 3339).")]
-AddedBefore = Annotated[datetime, Meta(description="Only entries added before this time (RFC 3339).")]
+AddedAfter = Annotated[datetime, moment_limits("Only entries added after this time")]
+AddedBefore = Annotated[datetime, moment_limits("Only entries added before this time")]
 TopN = Annotated[int, Meta(ge=1, le=100, description="The number of results, from 1 to 100.")]
 Format = Annotated[ContentType, Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`.")]
 IncludeCompacted = Annotated[bool, Meta(description="Also return the entries that summaries have replaced.")]
@@ -71,7 +72,7 @@ _GIVEN = (_NOTES, ("banks.add", _NOTE))
 # -- adding --------------------------------------------------------------------------------------------------------------
 
 
-class Added(Response, frozen=True, kw_only=True):
+class AddedEntries(Response, frozen=True, kw_only=True):
     """The new entry. A conversation bank returns the messages so far, the oldest first; a general one the content."""
 
     id: str
@@ -122,11 +123,11 @@ class NewEntry(msgspec.Struct, frozen=True):
     outside=True,
     example=Example(_TURN, (_CHATS,)),
 )
-def add_entry(call: Call, request: AddEntry) -> Added:
+def add_entry(call: Call, request: AddEntry) -> AddedEntries:
     """Write an entry. A conversation bank returns the messages so far, ready for a model."""
     messages: dict[str, list[dict[str, str]]] = {}  # not in the stored response, which must not contain other entries
 
-    def write(space: Space) -> Added:
+    def write(space: Space) -> AddedEntries:
         bank = require_bank(space, request.bank).settings
         new = NewEntry(
             request.key, request.content, request.speaker, request.metadata or {}, summary=bool(request.compacts)
@@ -137,7 +138,7 @@ def add_entry(call: Call, request: AddEntry) -> Added:
         if bank.type == "conversation":
             address_id = _address_id(space, request.bank, request.key)
             messages[entry.id] = reading.recent_messages(space, address_id, entry.seq)
-        return Added(
+        return AddedEntries(
             id=entry.id,
             key=request.key,
             created_at=to_datetime(entry.recorded_at),
@@ -175,7 +176,7 @@ def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
         role=speaker,
         content=content,
         origin=origin,
-        metadata=to_json({**new.metadata, **stamps}),
+        metadata=encode_metadata({**new.metadata, **stamps}),
         id=new.id,
     )
     (entry,) = space.append(bank_place(bank_id, bank.policy()), new.key, [draft])
@@ -270,11 +271,14 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
     ids = [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY]
     rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids]) if ids else []
     sizes = {one: int(row[1]) for one, row in rows if row is not None}  # entries behind each summary
-    views = [
-        to_view(hit.entry, sizes.get(hit.entry.id, 0))._replace(created_at=to_datetime(hit.entry.occurred_at))
+    entries = [
+        structs.replace(
+            to_bank_entry(hit.entry, hit.path, sizes.get(hit.entry.id, 0)),
+            created_at=to_datetime(hit.entry.occurred_at),
+        )
         for hit in found.hits
     ]
-    output = reading.render_entries(views, request.content_type) if request.content_type != _XML else None
+    output = reading.render_entries(entries, request.content_type) if request.content_type != _XML else None
     return Matches(
         matches=[
             Match(
@@ -283,12 +287,12 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
                 content_url=f"/v1/memory_banks/{request.bank}/entries/{one.id}",
                 content_publish_date=one.created_at,
                 id=one.id,
-                key=hit.path,
+                key=one.key,
                 score=round(hit.score, 6),
                 metadata=one.metadata or {},
-                summary_of=one.entries or None,
+                summary_of=one.summary_of,
             )
-            for one, hit in zip(views, found.hits, strict=True)
+            for one, hit in zip(entries, found.hits, strict=True)
         ],
         method=found.method,
         took_ms=round(found.took_ms, 3),
@@ -305,22 +309,6 @@ def check_search(call: Call, bank_id: str, key: str | None) -> None:
 
 
 # -- loading -------------------------------------------------------------------------------------------------------------
-
-
-class BankEntry(Response, frozen=True, kw_only=True):
-    """An entry. `seq` counts the entries of its key, `summary_of` the entries that it summarises; `compacted_into` is the
-    summary that has replaced it."""
-
-    id: str
-    key: str
-    seq: int
-    content: str
-    created_at: datetime
-    title: str
-    speaker: str | None = None
-    metadata: dict[str, Any] | None = None
-    summary_of: int | None = None
-    compacted_into: str | None = None
 
 
 class Loaded(Response, frozen=True, kw_only=True):
@@ -358,32 +346,17 @@ def load_bank(space: Space, request: LoadBank) -> Loaded:
     address = find_key(space, request.bank, check_key(request.key))
     as_messages = bank.type == "conversation" and request.content_type == reading.JSON
     order, limit, compacted = request.order, request.limit, request.include_compacted
-    if address is not None and as_messages and not compacted:
-        return Loaded(content_type=reading.JSON, messages=reading.load_messages(space, address.id, order, limit))
+    if address is not None and as_messages and order == "newest_first" and not compacted:
+        return Loaded(content_type=reading.JSON, messages=reading.load_messages(space, address.id, limit))
     entries = [] if address is None else reading.load_entries(space, address, order, limit, include_compacted=compacted)
     if (output := reading.render_entries(entries, request.content_type)) is not None:
         return Loaded(content_type=request.content_type, output=output)
     if as_messages:
-        messages = [reading.build_message(one.role, one.content, one.entries) for one in entries]
+        messages = [reading.build_message(one.speaker, one.content, one.summary_of) for one in entries]
         return Loaded(content_type=reading.JSON, messages=messages)
     if request.shape == "array":
         return Loaded(content_type=reading.JSON, array=reading.entries_to_array(entries))
-    return Loaded(content_type=reading.JSON, entries=[_to_response(one, request.key) for one in entries])
-
-
-def _to_response(one: EntryView, key: str) -> BankEntry:
-    return BankEntry(
-        id=one.id,
-        key=key,
-        seq=one.seq,
-        content=one.content,
-        created_at=one.created_at,
-        title=one.title,
-        speaker=one.role,
-        metadata=one.metadata,
-        summary_of=one.entries or None,
-        compacted_into=one.summary_id,
-    )
+    return Loaded(content_type=reading.JSON, entries=entries)
 
 
 # -- single entries ------------------------------------------------------------------------------------------------------
@@ -406,7 +379,7 @@ def get_entry(space: Space, request: OfEntry) -> BankEntry:
     hidden_by = space.tx.row("summary_of", id=request.id)
     summary = space.tx.row("summary_place", id=request.id)
     size = 0 if summary is None else int(summary[1])
-    return _to_response(to_view(entry, size, None if hidden_by is None else hidden_by[0]), key)
+    return to_bank_entry(entry, key, size, None if hidden_by is None else hidden_by[0])
 
 
 class ListEntries(Request, frozen=True, kw_only=True):
@@ -446,7 +419,7 @@ def list_entries(space: Space, request: ListEntries) -> BankEntries:
         request.limit,
         lambda last: to_cursor("bank_entries", last.key, last.entry.seq),
     )
-    return BankEntries(entries=[_to_response(one.to_view(), one.key) for one in page], next_cursor=further)
+    return BankEntries(entries=[one.to_bank_entry() for one in page], next_cursor=further)
 
 
 def _list_sources(space: Space, request: ListEntries, summary_id: str) -> BankEntries:
@@ -458,7 +431,7 @@ def _list_sources(space: Space, request: ListEntries, summary_id: str) -> BankEn
     rows = space.tx.rows("sources_of_summary", id=summary_id, after=after, now=space.now, limit=request.limit + 1)
     sources = [EntryLocation.from_row(key, 0, row) for row in rows]
     page, further = cut(sources, request.limit, lambda last: to_cursor("bank_sources", last.entry.seq))
-    return BankEntries(entries=[_to_response(one.to_view(), key) for one in page], next_cursor=further)
+    return BankEntries(entries=[one.to_bank_entry() for one in page], next_cursor=further)
 
 
 class DeletedEntries(Response, frozen=True, kw_only=True):
@@ -532,8 +505,8 @@ class EntryLocation(NamedTuple):
         *entry, entries, summary_id = row
         return cls(key, address_id, Entry(*entry), entries or 0, summary_id)
 
-    def to_view(self) -> EntryView:
-        return to_view(self.entry, self.entries, self.summary_id)
+    def to_bank_entry(self) -> BankEntry:
+        return to_bank_entry(self.entry, self.key, self.entries, self.summary_id)
 
 
 def walk_entries(

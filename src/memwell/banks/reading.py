@@ -6,7 +6,7 @@ A summary takes the place of the last entry that it was made of, and every form 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..clock import to_datetime
+from ..core.operation import Response
 from ..core.space import Space
 from ..model.collection import Address, Entry
 from ..model.fields import to_metadata
-from ..storage.port import Row
+from ..storage.port import Row, Tx
 from .banks import find_key
 
 ContentType = Literal["application/json", "text/plain", "text/html", "application/xml"]
@@ -33,36 +34,59 @@ _NEWEST = 2**62
 _FIELDS = len(Entry.__struct_fields__)
 
 
-class EntryView(NamedTuple):
-    """An entry for a response."""
+class BankEntry(Response, frozen=True, kw_only=True):
+    """An entry. `seq` counts the entries of its key, `summary_of` the entries that it summarises; `compacted_into` is the
+    summary that has replaced it."""
 
     id: str
+    key: str
+    seq: int
     content: str
     created_at: datetime
-    seq: int
-    role: str | None = None
+    title: str
+    speaker: str | None = None
     metadata: dict[str, Any] | None = None
+    summary_of: int | None = None
+    compacted_into: str | None = None
+
+
+def build_title(content: str, metadata: Mapping[str, Any] | None) -> str:
+    """Return `title` of the metadata, or the beginning of the first line."""
+    title = (metadata or {}).get("title")
+    if isinstance(title, str) and title.strip():
+        return title.strip()
+    line = next(iter(content.strip().splitlines()), "")
+    return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1].rstrip() + "…"
+
+
+def to_bank_entry(entry: Entry, key: str, entries: int = 0, summary_id: str | None = None) -> BankEntry:
+    metadata = to_metadata(entry.metadata)
+    return BankEntry(
+        id=entry.id,
+        key=key,
+        seq=entry.seq,
+        content=entry.content,
+        created_at=to_datetime(entry.created_at),
+        title=build_title(entry.content, metadata),
+        speaker=entry.role,
+        metadata=metadata,
+        summary_of=entries or None,
+        compacted_into=summary_id,
+    )
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+
+class Item(NamedTuple):
+    """An entry or summary of a key at its position."""
+
+    position: int
+    entry: Entry
     entries: int = 0
     """The number of entries that it summarises; 0 if it is not a summary."""
     summary_id: str | None = None
     """The summary that hides it."""
-
-    @property
-    def title(self) -> str:
-        """`title` of its metadata, or the beginning of its first line."""
-        title = (self.metadata or {}).get("title")
-        if isinstance(title, str) and title.strip():
-            return title.strip()
-        line = next(iter(self.content.strip().splitlines()), "")
-        return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1].rstrip() + "…"
-
-
-def to_view(entry: Entry, entries: int = 0, summary_id: str | None = None) -> EntryView:
-    created_at, metadata = to_datetime(entry.created_at), to_metadata(entry.metadata)
-    return EntryView(entry.id, entry.content, created_at, entry.seq, entry.role, metadata, entries, summary_id)
-
-
-# -- reading -------------------------------------------------------------------------------------------------------------
 
 
 def recent_messages(space: Space, address_id: int, upto: int) -> list[dict[str, str]]:
@@ -75,7 +99,7 @@ def recent_messages(space: Space, address_id: int, upto: int) -> list[dict[str, 
         # Begin after a multiple of 50, so that the first message stays the same for 50 turns.
         border = -(-(last[0][0] - 1) // STRIDE) * STRIDE
         start = next((index for index, row in enumerate(last) if row[0] > border), 0)
-    return [build_message(role, content, entries) for _, role, content, entries in last[start:]]
+    return [build_message(*row[1:]) for row in last[start:]]
 
 
 def recent_messages_of_key(space: Space, bank_id: str, key: str, upto: int) -> list[dict[str, str]]:
@@ -83,90 +107,71 @@ def recent_messages_of_key(space: Space, bank_id: str, key: str, upto: int) -> l
     return [] if address is None else recent_messages(space, address.id, upto)
 
 
-def load_messages(space: Space, address_id: int, order: Order, limit: int) -> list[dict[str, str]]:
-    """Return messages of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
-    if order == "newest_first":
-        rows = _last_messages(space, address_id, _NEWEST, limit)
-    else:
-        params = {"address_id": address_id, "now": space.now, "limit": limit}
-        turns, summaries = space.tx.rows("first_said", **params), space.tx.rows("shown_summaries_up", **params)
-        rows = _merge_messages(turns, summaries, down=False)
-    return [build_message(role, content, entries) for _, role, content, entries in rows[:limit]]
-
-
-def load_messages_upto(space: Space, address_id: int, upto: int, limit: int) -> list[dict[str, str]]:
-    """Return the last messages of a key up to an entry, the oldest first."""
-    rows = _last_messages(space, address_id, upto, limit)[:limit]
-    return [build_message(role, content, entries) for _, role, content, entries in reversed(rows)]
-
-
-def load_entries(
-    space: Space, address: Address, order: Order, limit: int, *, include_compacted: bool = False
-) -> list[EntryView]:
-    """Return entries of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
-    down = order == "newest_first"
-    params = {"address_id": address.id, "now": space.now, "limit": limit}
-    if include_compacted:
-        entries = space.tx.rows("every_entry_down" if down else "every_entry_up", **params)
-        summaries = space.tx.rows("summaries_down" if down else "summaries_up", **params)
-    elif down:
-        entries = space.tx.rows("entries_down", **params)
-        summaries = space.tx.rows("shown_summaries_down", upto=_NEWEST, **params)
-    else:
-        entries = space.tx.rows("entries_up", **params)
-        summaries = space.tx.rows("shown_summaries_up", **params)
-    views = [(one.seq, one) for one in (_from_row(row, 0) for row in entries)]
-    views += [(position, _from_row(row, count)) for position, count, *row in summaries]
-    views.sort(key=lambda pair: (pair[0], pair[1].entries > 0), reverse=down)
-    return [one for _, one in views[:limit]]
-
-
-def _from_row(row: Sequence[Any], entries: int) -> EntryView:
-    """Build from the columns of an entry, and the id of its summary if the query selects it."""
-    return to_view(Entry(*row[:_FIELDS]), entries, *row[_FIELDS:])
+def load_messages(space: Space, address_id: int, limit: int, upto: int = _NEWEST) -> list[dict[str, str]]:
+    """Return the last messages of a key up to an entry, the latest first."""
+    return [build_message(*row[1:]) for row in _last_messages(space, address_id, upto, limit)[:limit]]
 
 
 def _last_messages(space: Space, address_id: int, upto: int, limit: int) -> list[Row]:
     """Return position, role, content and number of summarised entries of turns and summaries, the latest first."""
     params = {"address_id": address_id, "upto": upto, "now": space.now, "limit": limit}
     turns, summaries = space.tx.rows("last_said", **params), space.tx.rows("shown_summaries_down", **params)
-    return _merge_messages(turns, summaries, down=True)
-
-
-def _merge_messages(turns: list[Row], summaries: list[Row], *, down: bool) -> list[Row]:
-    if not summaries:
-        return turns
     rows = [(position, None, Entry(*row).content, entries) for position, entries, *row in summaries]
-    return sorted(turns + rows, key=itemgetter(0), reverse=down)
+    return sorted(turns + rows, key=itemgetter(0), reverse=True) if rows else turns
+
+
+def load_entries(
+    space: Space, address: Address, order: Order, limit: int, *, include_compacted: bool = False
+) -> list[BankEntry]:
+    """Return entries of a key: the latest with `newest_first`, the earliest with `oldest_first`."""
+    down = order == "newest_first"
+    items = list_items(space.tx, address.id, space.now, limit, down=down, every=include_compacted)
+    return [to_bank_entry(one.entry, address.path, one.entries, one.summary_id) for one in items[:limit]]
+
+
+def list_items(tx: Tx, address_id: int, now: int, limit: int, *, down: bool = False, every: bool = False) -> list[Item]:
+    """Return visible entries and summaries of a key in order, at most `limit` of each; with `every` also hidden ones."""
+    params = {"address_id": address_id, "now": now, "limit": limit}
+    if every:
+        entries = tx.rows("every_entry_down" if down else "every_entry_up", **params)
+        summaries = tx.rows("summaries_down" if down else "summaries_up", **params)
+    elif down:
+        entries = tx.rows("entries_down", **params)
+        summaries = tx.rows("shown_summaries_down", upto=_NEWEST, **params)
+    else:
+        entries, summaries = tx.rows("entries_up", **params), tx.rows("shown_summaries_up", **params)
+    rows = [(row[2], 0, *row) for row in entries] + summaries
+    items = [Item(at, Entry(*row[:_FIELDS]), count, *row[_FIELDS:]) for at, count, *row in rows]
+    return sorted(items, key=lambda one: (one.position, one.entries > 0), reverse=down)
 
 
 # -- rendering -----------------------------------------------------------------------------------------------------------
 
 
-def build_message(role: str | None, content: str, entries: int = 0) -> dict[str, str]:
+def build_message(role: str | None, content: str, entries: int | None = None) -> dict[str, str]:
     """Build a message for a model. A summary becomes a marked message of the assistant (C42)."""
     if entries:
         return {"role": "assistant", "content": f"{_summary_mark(entries, 'messages')}\n{content}"}
     return {"role": role or "user", "content": content}
 
 
-def entries_to_json(entries: Sequence[EntryView]) -> dict[str, Any]:
+def entries_to_json(entries: Sequence[BankEntry]) -> dict[str, Any]:
     objects = [
         {"content": one.content, "created_at": _format_time(one.created_at), "title": one.title, "id": one.id}
         | ({"metadata": one.metadata} if one.metadata else {})
-        | ({"summary_of": one.entries} if one.entries else {})
-        | ({"compacted_into": one.summary_id} if one.summary_id else {})
+        | ({"summary_of": one.summary_of} if one.summary_of else {})
+        | ({"compacted_into": one.compacted_into} if one.compacted_into else {})
         for one in entries
     ]
     return {"entries": objects}
 
 
-def entries_to_array(entries: Sequence[EntryView]) -> list[dict[str, str]]:
+def entries_to_array(entries: Sequence[BankEntry]) -> list[dict[str, str]]:
     """Convert to titles and contents only. The content of a summary therefore carries its mark."""
     return [{"content": _mark_content(one), "title": one.title} for one in entries]
 
 
-def matches_to_json(matches: Sequence[tuple[EntryView, float, str]]) -> dict[str, Any]:
+def matches_to_json(matches: Sequence[tuple[BankEntry, float, str]]) -> dict[str, Any]:
     """Convert matches with their scores and URLs."""
     objects = [
         {
@@ -178,7 +183,7 @@ def matches_to_json(matches: Sequence[tuple[EntryView, float, str]]) -> dict[str
             "score": score,
             "metadata": one.metadata or {},
         }
-        | ({"summary_of": one.entries} if one.entries else {})
+        | ({"summary_of": one.summary_of} if one.summary_of else {})
         for one, score, url in matches
     ]
     return {"matches": objects}
@@ -188,7 +193,7 @@ def encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> str | None:
+def render_entries(entries: Sequence[BankEntry], content_type: ContentType) -> str | None:
     """Render entries in a text format. Return None for JSON."""
     match content_type:
         case "text/plain":
@@ -200,7 +205,7 @@ def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> s
     return None
 
 
-def _render_html(entries: Sequence[EntryView]) -> str:
+def _render_html(entries: Sequence[BankEntry]) -> str:
     """Render an article for each entry, with all text escaped."""
     return "\n".join(
         f'<article data-id="{html.escape(one.id)}"{_summary_attribute("data-summary-of", one)}>'
@@ -211,7 +216,7 @@ def _render_html(entries: Sequence[EntryView]) -> str:
     )
 
 
-def _render_xml(entries: Sequence[EntryView]) -> str:
+def _render_xml(entries: Sequence[BankEntry]) -> str:
     """Render an element for each entry, escaped and without characters that XML cannot express (C8)."""
     inner = "\n".join(
         f'  <entry id="{_escape_xml(one.id)}" created_at="{_format_time(one.created_at)}"'
@@ -226,28 +231,28 @@ def _format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _render_line(one: EntryView) -> str:
+def _render_line(one: BankEntry) -> str:
     role = _visible_role(one)
     return f"{role}: {_mark_content(one)}" if role else _mark_content(one)
 
 
-def _visible_role(one: EntryView) -> str | None:
+def _visible_role(one: BankEntry) -> str | None:
     """Return the speaker to show. A summary of a conversation always counts as the assistant's (C42)."""
-    return "assistant" if one.role and one.entries else one.role
+    return "assistant" if one.speaker and one.summary_of else one.speaker
 
 
-def _mark_content(one: EntryView) -> str:
-    if not one.entries:
+def _mark_content(one: BankEntry) -> str:
+    if not one.summary_of:
         return one.content
-    return f"{_summary_mark(one.entries, 'messages' if one.role else 'entries')}\n{one.content}"
+    return f"{_summary_mark(one.summary_of, 'messages' if one.speaker else 'entries')}\n{one.content}"
 
 
 def _summary_mark(entries: int, noun: str) -> str:
     return f"[Summary of {entries} earlier {noun}]"
 
 
-def _summary_attribute(name: str, one: EntryView) -> str:
-    return f' {name}="{one.entries}"' if one.entries else ""
+def _summary_attribute(name: str, one: BankEntry) -> str:
+    return f' {name}="{one.summary_of}"' if one.summary_of else ""
 
 
 def _escape_xml(text: str) -> str:

@@ -15,6 +15,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid
 from ..model.collection import Entry
+from ..model.field_readers import moment_limits
 from ..model.fields import to_instant, to_metadata
 from .banks import SUMMARY, BankId, OfBank, bank_place, require_bank
 from .entries import walk_entries
@@ -73,12 +74,8 @@ class StatsOfBank(Request, frozen=True, kw_only=True):
     days: Annotated[
         int, Meta(ge=1, le=730, description="The number of days up to the end of the period, from 1 to 730.")
     ] = 30
-    start_date: (
-        Annotated[datetime, Meta(description="The start of the period (RFC 3339), instead of `days`.")] | None
-    ) = None
-    end_date: (
-        Annotated[datetime, Meta(description="The end of the period (RFC 3339), exclusive, instead of now.")] | None
-    ) = None
+    start_date: Annotated[datetime, moment_limits("The start of the period, instead of `days`")] | None = None
+    end_date: Annotated[datetime, moment_limits("The end of the period, exclusive, instead of now")] | None = None
 
 
 @operation("banks.stats", "GET /v1/memory_banks/{bank}/stats", example=Example({"bank": "$0.id"}, _GIVEN))

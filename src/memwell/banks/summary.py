@@ -33,7 +33,7 @@ from ..facts.rules.passages import is_question, split_sentences
 from ..models.completer import Completer, LLMConfig, Message, get_reason, model_error
 from ..models.spending import Ledger, complete_within_budget
 from ..screening.screen import find_suspicion
-from ..screening.secrets import find_secret
+from ..screening.secrets import MASK, find_secret, mask_secrets, shorten_masks
 from ..storage.port import TenantStore
 from ..text.tokens import estimate_tokens
 from .utterances import (
@@ -49,7 +49,6 @@ from .utterances import (
     first_subject,
     has_apparent_label,
     is_correction,
-    is_data,
     is_grave,
     is_tentative,
     needs_question,
@@ -137,7 +136,7 @@ def summarise(lines: Sequence[Line], max_tokens: int) -> str:
     """Summarise the lines in at most `max_tokens`."""
     if max_tokens <= 0:
         return ""
-    passages = _drop_corrected(_build_passages(split_lines(lines), max_tokens))
+    passages = _drop_corrected(_build_passages(split_lines(_mask(lines)), max_tokens))
     page = _Page(max_tokens)
     page.fill([one for one in passages if one.score >= MIN_SCORE])
     if not page.utterances and passages:
@@ -374,24 +373,27 @@ def _overlap(passage: Passage, chosen: Passage) -> float:
 def keep_safe_sentences(text: str, max_tokens: int) -> str:
     """Return the sentences of a text without secrets, from its beginning until the limit."""
     kept: list[str] = []
-    room, before, end, hidden = max_tokens, "", 0, False
+    room, end = max_tokens, 0
+    text = mask_secrets(text)
     for one in split_sentences(text):
-        # the lines after a secret may belong to it, such as those of a private key
-        hidden = hidden and (is_data(one.text) or " " not in one.text)
-        hidden = hidden or find_secret(one.text) is not None or _leads_to_secret(before, one.text)
-        if not hidden and estimate_tokens(one.text) <= max_tokens:
+        if MASK not in one.text and estimate_tokens(one.text) <= max_tokens:
             piece = text[end : one.end]  # with the gap before it
             room -= estimate_tokens(piece)
             if room < 0:
                 break
             kept.append(piece)
-        before, end = "" if hidden else one.text, one.end
+        end = one.end
     return "".join(kept).strip()
+
+
+def _mask(lines: Sequence[Line]) -> list[Line]:
+    """Hide secrets before lines are cut into sentences, because a key has many lines."""
+    return [one._replace(text=mask_secrets(one.text)) for one in lines]
 
 
 def _is_safe(one: Utterance, sentences: Sequence[Utterance]) -> bool:
     """Return whether a sentence may be repeated. Only certain findings count, so that no wish is lost by mistake."""
-    if find_suspicion(one.text, "assistant") is not None:
+    if MASK in one.text or find_suspicion(one.text, "assistant") is not None:
         return False
     before = sentences[one.number - 1].text
     leads = one.nth and (one.data or before.endswith((":", "：", "=")))  # `The code is:`, the head of a private key
@@ -461,7 +463,7 @@ def summarise_by_model(model: Model, prompt: str, lines: Sequence[Line], max_tok
     """Summarise lines according to a prompt."""
     instructions = _SUMMARY_PROMPT.format(prompt=prompt, words=max_tokens * 2 // 3)
     try:
-        answer = model.ask(instructions, _render_lines(lines), 2 * max_tokens)
+        answer = model.ask(instructions, shorten_masks(_render_lines(_mask(lines))), 2 * max_tokens)
     except ModelFailed as error:
         return Summary(summarise(lines, max_tokens), note=get_reason(error))
     text = "" if "\x00" in answer else keep_safe_sentences(answer, max_tokens)

@@ -20,7 +20,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..facts.rules.keep_or_drop import MIN_SCORE, TurnFeatures, score_turn
-from ..facts.rules.parse import classify, importance
 from ..facts.rules.passages import (
     MAX_SENTENCE,
     Sentence,
@@ -30,6 +29,7 @@ from ..facts.rules.passages import (
     is_question,
     split_sentences,
 )
+from ..facts.rules.statement import classify, importance
 from ..search.words import STOP_WORDS, parse_terms, tokenize
 from ..text.hidden import INVISIBLE
 from ..text.tokens import estimate_tokens

@@ -2,7 +2,7 @@
 
 Stored text is inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
 reuse the beginning: a fixed preamble, records, facts in the order they were recorded (not by score, which changes with every
-query), then the turns, the oldest first. The token of the fence stays the same too, see `fence.token_for`.
+query), then the turns, the oldest first. The token of the fence is new each time, or stays the same with `stable_prefix`.
 
 The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest. Each part may use the room
 that the other one leaves.
@@ -10,9 +10,10 @@ that the other one leaves.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from heapq import nlargest
 from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
@@ -23,10 +24,10 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
-from ..core.time_travel import AsOf, Moments, list_entries_at, list_facts_at
+from ..core.time_travel import AsOf, FactLife, Moments, list_entries_at, list_facts_at, list_facts_in
 from ..core.turns import find_foreign_origin, list_newest
 from ..facts.fact_rows import FACTS_PATH
-from ..facts.search import FACTS, NOTES, MinTrust, query_text
+from ..facts.search import FACTS, MAX_QUERY, NOTES, MinTrust, query_text
 from ..model.collection import TRUST, Entry, Place
 from ..model.fields import SessionId, to_instant
 from ..model.filter import Query, Where
@@ -34,9 +35,10 @@ from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract
 from ..records.validation import fill_defaults, list_misfits, secrets_in
 from ..screening.screen import ORDER, is_trusted
-from ..screening.secrets import find_secret
+from ..screening.secrets import find_secret_in_fact, list_answered
 from ..text.fence import (
     PREAMBLE,
+    TOKEN_BYTES,
     close_fence,
     encode_compact,
     fence,
@@ -47,7 +49,7 @@ from ..text.fence import (
     remove_token,
     token_for,
 )
-from ..text.tokens import MESSAGE, estimate_tokens
+from ..text.tokens import CHARACTERS_PER_TOKEN, MESSAGE, estimate_tokens
 from ..timelines.sessions import NEWEST
 
 RELEVANT = 40
@@ -65,13 +67,18 @@ About = Annotated[
     str,
     Meta(
         description="The subject of the prompt: words or a question, at most 64 KiB of text. Omit it for the newest turns and "
-        "the most important facts."
+        "the most important facts.",
+        extra={"bytes": MAX_QUERY},
     ),
 ]
 Budget = Annotated[int, Meta(ge=50, le=1_000_000, description="Largest number of tokens, as estimated.")]
 Turns = Annotated[int, Meta(ge=0, le=500, description="Number of the newest turns to include.")]
 
 
+StablePrefix = Annotated[
+    bool,
+    Meta(description="True to give the fence the same token every time, for prompt caches that need the same prefix."),
+]
 Scored = dict[str, tuple[Entry, float]]
 """Facts by id, each with its score."""
 
@@ -85,6 +92,7 @@ class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
     min_trust: MinTrust | None = None
     as_of: AsOf | None = None
     session: SessionId | None = None
+    stable_prefix: StablePrefix = False
 
 
 class LeftOut(Response, frozen=True, kw_only=True):
@@ -126,9 +134,10 @@ def context(call: Call, request: ContextRequest) -> Context:
         facts = [Where(owner.facts, None, FACTS), Where(owner.timeline, None, NOTES)]
         turns, records = call.read(lambda space: (_user_turns(space, request), _read_records(space, request)))
         return _assemble(call, request, facts, turns, records)
-    own = [] if request.session is None else [Where(owner.facts, request.session, FACTS)]
+    paths = [None] if request.session is None else [request.session, FACTS_PATH]
     turns = call.read(lambda space: _session_turns(space, request))
-    return _assemble(call, request, [*own, Where(owner.facts, FACTS_PATH, FACTS)], turns, _Records({}, ()))
+    facts = [Where(owner.facts, path, FACTS) for path in paths]
+    return _assemble(call, request, facts, turns, _Records({}, ()))
 
 
 class _Records(NamedTuple):
@@ -184,19 +193,25 @@ def _assemble(
     call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], records: _Records
 ) -> Context:
     turn_ids = {entry.id for entry in turns}
-    secret = [entry for entry in turns if find_secret(entry.content) is not None]
-    place = f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
-    token = token_for(call.engine.store.control.secret, place)
-    longest = request.budget * 8
+    token = secrets.token_hex(TOKEN_BYTES)
+    if request.stable_prefix:
+        place = f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
+        token = token_for(call.engine.store.control.secret, place)
+    longest = request.budget * CHARACTERS_PER_TOKEN
+    said = {entry.id: remove_token(entry.content, token) for entry in turns}
+    befores = ["", *(entry.content for entry in turns[:-1])]
+    pairs = [(before, entry) for before, entry in zip(befores, turns, strict=False) if len(said[entry.id]) <= longest]
+    secret = [entry for before, entry in pairs if list_answered(before, entry.content)]
     texts = {name: remove_token(encode_compact(value), token)[:longest] for name, value in records.values.items()}
-    secrets = [name for name, text in texts.items() if len(text) < longest and secrets_in(records.values[name])]
+    withheld = [name for name, text in texts.items() if len(text) < longest and secrets_in(records.values[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
+    secret_facts = [entry_id for entry_id, (entry, _) in found.items() if find_secret_in_fact(entry.content)]
     context = assemble(
         [
             RecentTurn(
                 find_foreign_origin(entry) or entry.role or "user",
                 entry.name,
-                entry.content,
+                said[entry.id][: longest + CHARACTERS_PER_TOKEN],  # more does not fit
                 to_datetime(entry.recorded_at),
                 entry.id,
             )
@@ -206,14 +221,15 @@ def _assemble(
         [
             RelevantFact(entry.id, entry.content, score, entry.origin, to_datetime(entry.created_at).date())
             for entry, score in found.values()
-            if entry.id not in turn_ids
+            if entry.id not in turn_ids and entry.id not in secret_facts
         ],
-        {name: text for name, text in texts.items() if name not in secrets},
+        {name: text for name, text in texts.items() if name not in withheld},
         request.budget,
         token=token,
     )
     context.left_out.extend(LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret)
-    context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in secrets)
+    context.left_out.extend(LeftOut(what="fact", id=entry_id, reason="secret") for entry_id in secret_facts)
+    context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in withheld)
     context.left_out.extend(records.left_out)
     return context
 
@@ -243,13 +259,32 @@ def _important(space: Space, facts: Sequence[Where], request: ContextRequest) ->
 
 
 def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> list[Entry]:
-    places = [space.address(one.place, one.path or FACTS_PATH) for one in facts if one.kinds == FACTS]
-    addresses = [address for address in places if address is not None]
+    """Return the newest facts of each part of memory."""
+    places = [(one.place, one.path) for one in facts if one.kinds == FACTS]
     if request.as_of is None:
-        return [entry for one in addresses for entry in space.last(one, LATEST) if entry.kind == "fact"]
+        found = [entry for place, path in places for entry in _newest_in(space, place, path)]
+        return [entry for entry in found if entry.kind == "fact"]
     at = Moments(as_of=to_instant(request.as_of, "as_of"))
-    found = [dated for one in addresses for dated in deque(list_facts_at(space, one, at), LATEST)]
-    return [entry for entry, _ in list_entries_at(space, found)]
+    lives = [one for place, path in places for one in nlargest(LATEST, _list_lives(space, place, path, at), key=_age)]
+    return [entry for entry, _ in list_entries_at(space, lives)]
+
+
+def _newest_in(space: Space, place: Place, path: str | None) -> list[Entry]:
+    if path is None:
+        return [entry for _, entry, _ in list_newest(space, place, None, [NEWEST] * 3, LATEST)]
+    address = space.address(place, path)
+    return [] if address is None else space.last(address, LATEST)
+
+
+def _list_lives(space: Space, place: Place, path: str | None, at: Moments) -> Iterator[FactLife]:
+    if path is None:
+        return (one for _, one in list_facts_in(space, place, at))
+    address = space.address(place, path)
+    return iter(()) if address is None else list_facts_at(space, address, at)
+
+
+def _age(life: FactLife) -> tuple[int, int]:
+    return life.known_from, life.docid
 
 
 # -- within a budget -----------------------------------------------------------------------------------------------------

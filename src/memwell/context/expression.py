@@ -16,9 +16,8 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from threading import Event, Lock
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -136,17 +135,17 @@ def resolve(
     template: Any,
     scope: Mapping[str, Any],
     *,
-    timeout_s: float = TIMEOUT_S,
     lane: Hashable = None,
     now: int | None = None,
+    render: Callable[[str], str] = lambda text: text,
 ) -> Any:
-    """Replace each expression in a template by its result.
+    """Replace each expression in a template by its result, and render its other texts.
 
     A missing result is omitted from an object, and is None in a list or by itself.
     """
     sources = list(_list_expressions(template))
-    results = iter(evaluate(sources, scope, timeout_s=timeout_s, lane=lane, now=now))
-    value = _fill(template, lambda: next(results))
+    results = iter(evaluate(sources, scope, lane=lane, now=now))
+    value = _fill(template, lambda: next(results), render)
     return None if value is MISSING else value
 
 
@@ -276,16 +275,18 @@ def _list_expressions(template: Any) -> Iterator[str]:
             yield template
 
 
-def _fill(template: Any, next_result: Callable[[], Any]) -> Any:
+def _fill(template: Any, next_result: Callable[[], Any], render: Callable[[str], str]) -> Any:
     match template:
         case dict():
-            pairs = [(name, _fill(one, next_result)) for name, one in template.items()]
+            pairs = [(name, _fill(one, next_result, render)) for name, one in template.items()]
             return {name: one for name, one in pairs if one is not MISSING}
         case list() | tuple():
-            values = [_fill(one, next_result) for one in template]
+            values = [_fill(one, next_result, render) for one in template]
             return [None if one is MISSING else one for one in values]
         case str() if is_expression(template):
             return next_result()
+        case str():
+            return render(template)
     return template
 
 
@@ -435,10 +436,11 @@ class Evaluator:
         return f"ended the process that evaluated it ({describe_status(status)})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ticket:
-    lane: Hashable
-    admitted: Event = field(default_factory=Event)
+class _Waiter:
+    """A caller that waits for a slot."""
+
+    def __init__(self, lane: Hashable) -> None:
+        self.lane = lane
 
 
 class Pool:
@@ -454,17 +456,16 @@ class Pool:
     ) -> None:
         self._most, self._in_lane, self._most_waiting, self._wait_s = most, in_lane, waiting, wait_s
         self._lock = Lock()
+        self._freed = Condition(self._lock)
         self._busy: Counter[Hashable] = Counter()
-        self._waiting: list[Ticket] = []
+        self._waiting: list[_Waiter] = []
         self._idle: list[Evaluator] = []  # the last one was used most recently, so it is ready
         self._working: set[Evaluator] = set()
         self._closed = 0  # how often `close` was called
 
     def ask(self, request: bytes, timeout_s: float, lane: Hashable = None) -> list[Frame]:
         """Return the answers to a request. A call without a lane gets its own lane."""
-        lane = object() if lane is None else lane
-        self._enter(lane)
-        try:
+        with self._slot(object() if lane is None else lane):
             closed, child = self._closed, self._acquire()
             try:
                 return child.ask(request, timeout_s)
@@ -473,8 +474,6 @@ class Pool:
                 raise
             finally:
                 self._release(child, closed)
-        finally:
-            self._leave(lane)
 
     def close(self) -> None:
         """End all processes. Calls in progress fail; later calls start new processes."""
@@ -537,32 +536,33 @@ class Pool:
                 return
         child.process.close()
 
-    def _enter(self, lane: Hashable) -> None:
-        with self._lock:
-            if self._has_slot(lane):
-                self._busy[lane] += 1
-                return
-            if len(self._waiting) >= self._most_waiting:
+    @contextmanager
+    def _slot(self, lane: Hashable) -> Iterator[None]:
+        """Hold a slot, or wait for one."""
+        waiter = _Waiter(lane)
+        with self._freed:
+            if len(self._waiting) >= self._most_waiting and not self._has_slot(lane):
                 raise Unavailable(_BUSY)
-            ticket = Ticket(lane)
-            self._waiting.append(ticket)
-        if ticket.admitted.wait(self._wait_s):
-            return
-        with self._lock:
-            if ticket.admitted.is_set():  # admitted just after the timeout
-                return
-            self._waiting.remove(ticket)
-        raise Unavailable(_BUSY)
+            self._waiting.append(waiter)
+            try:
+                if not self._freed.wait_for(lambda: self._find_next() is waiter, self._wait_s):
+                    raise Unavailable(_BUSY)
+            finally:
+                self._waiting.remove(waiter)
+            self._busy[lane] += 1
+            self._freed.notify_all()
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._busy[lane] -= 1
+                self._busy += Counter()  # forget lanes that are empty
+                self._freed.notify_all()
 
-    def _leave(self, lane: Hashable) -> None:
-        with self._lock:
-            self._busy[lane] -= 1
-            self._busy += Counter()  # forget lanes that are empty
-            while able := [one for one in self._waiting if self._has_slot(one.lane)]:
-                ticket = min(able, key=lambda one: self._busy[one.lane])
-                self._waiting.remove(ticket)
-                self._busy[ticket.lane] += 1
-                ticket.admitted.set()
+    def _find_next(self) -> _Waiter | None:
+        """Return the next to get a slot: the first one of the lane that has the fewest."""
+        able = [one for one in self._waiting if self._has_slot(one.lane)]
+        return min(able, key=lambda one: self._busy[one.lane], default=None)
 
     def _has_slot(self, lane: Hashable) -> bool:
         return self._busy.total() < self._most and self._busy[lane] < self._in_lane

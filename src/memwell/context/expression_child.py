@@ -40,6 +40,7 @@ def main(memory: str) -> None:
     try:
         while request := read_frame():
             _answer(evaluator, request)
+            write(encode_frame(DONE))
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
 
@@ -106,15 +107,13 @@ def _answer(evaluator: Evaluator, body: bytes) -> None:
     try:
         request = json.loads(body)
     except RecursionError:
-        _write_answer(FAILED, "its input is nested too deeply.", last=True)
+        _write_answer(FAILED, "its input is nested too deeply.")
         return
     signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
     if request["check"]:
-        left = len(request["sources"])
         for source in request["sources"]:
-            left -= 1
             error = evaluator.find_error(source)
-            _write_answer(FAILED if error else NOTHING, error, last=not left)
+            _write_answer(FAILED if error else NOTHING, error)
     else:
         _evaluate(evaluator, request)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -122,16 +121,14 @@ def _answer(evaluator: Evaluator, body: bytes) -> None:
 
 def _evaluate(evaluator: Evaluator, request: dict[str, Any]) -> None:
     """Write each answer before the next expression begins, so that the parent knows which one did not end."""
-    deadline, room, left = time.perf_counter() + request["time_s"], request["most"], len(request["sources"])
+    deadline, room = time.perf_counter() + request["time_s"], request["most"]
     for source in request["sources"]:
-        left -= 1
         kind, text = _evaluate_one(evaluator, source, request, int(1000 * (deadline - time.perf_counter())))
         room -= len(text) if text.isascii() else len(text.encode())
         if room < 0:
             kind, text = LARGE, ""
-        last = not left or kind not in (VALUE, NOTHING)
-        _write_answer(kind, text, last=last)
-        if last:
+        _write_answer(kind, text)
+        if kind not in (VALUE, NOTHING):
             return
 
 
@@ -150,9 +147,8 @@ def _evaluate_one(evaluator: Evaluator, source: str, request: dict[str, Any], ti
     return (NOTHING, "") if result is None else (VALUE, result)
 
 
-def _write_answer(kind: bytes, text: str, *, last: bool) -> None:
-    frame = encode_frame(kind, text if kind == VALUE else text[:MAX_REASON])
-    write(frame + encode_frame(DONE) if last else frame)
+def _write_answer(kind: bytes, text: str) -> None:
+    write(encode_frame(kind, text if kind == VALUE else text[:MAX_REASON]))
 
 
 def _address_space() -> int:

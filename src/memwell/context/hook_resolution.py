@@ -6,7 +6,7 @@ A hook is selected by its id, by its selector key, or by rules and priority (B4.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, structs
@@ -16,9 +16,10 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG
 from ..core.space import Space
 from ..errors import Ambiguous, Invalid, NotFound
-from ..model.collection import Entry
+from ..model.collection import Address, Entry
 from ..model.fields import SessionId, check_identifier, to_json
 from ..records.apps import AppName
+from ..text.fence import clean_line
 from . import template
 from .hooks import (
     GIVEN,
@@ -202,31 +203,39 @@ def render_memory_context(space: Space, session_id: str | None, max_entries: int
     if address is None:
         return ""
     lines: list[str] = []
-    room = max_chars
-    before = address.last_seq + 1
-    full = False
-    while not full and (page := space.last(address, min(PAGE, max_entries - len(lines)), before)):
-        for entry in reversed(page):
-            line = _render_entry(entry)
-            if not lines and len(line) > room:  # the newest entry is always shown
-                mark = f" [… {len(line)} characters in all]"
-                line = line[: max(room - len(mark), 0)] + mark
-            if len(line) > room:
-                full = True
-                break
-            lines.append(line)
-            room -= len(line) + 1
-            before = entry.seq
-        full = full or before == 1 or len(lines) == max_entries
-    left_out = before - 1  # sequence numbers have no gaps
+    room, left_out = max_chars, address.last_seq  # sequence numbers have no gaps
+    for entry in _newest_first(space, address, max_entries):
+        header = _render_header(entry)
+        line = header + _render_content(entry.content[:room])  # cut first, because cleaning takes time
+        size = max(len(line), len(header) + len(entry.content))
+        if not lines and size > room:  # the newest entry is always shown
+            mark = f" [… {size} characters in all]"
+            line = line[: max(room - len(mark), 0)] + mark
+            size = len(line)
+        if size > room:
+            break
+        lines.append(line)
+        room -= size + 1
+        left_out = entry.seq - 1
     note = [f"[… {left_out} earlier {'entry' if left_out == 1 else 'entries'} left out]"] if left_out else []
     return "\n".join([*note, *reversed(lines)])
 
 
-def _render_entry(entry: Entry) -> str:
-    """Render an entry on one line. Line breaks are escaped, so that an entry cannot forge another one."""
+def _newest_first(space: Space, address: Address, most: int) -> Iterator[Entry]:
+    before = address.last_seq + 1
+    while most and before > 1 and (page := space.last(address, min(PAGE, most), before)):
+        yield from reversed(page)
+        before, most = page[0].seq, most - len(page)
+
+
+def _render_header(entry: Entry) -> str:
     at = to_datetime(entry.recorded_at).isoformat().replace("+00:00", "Z")
-    return f"[{at}] {entry.kind}: {entry.content.translate(_ESCAPE_BREAKS)}"
+    return f"[{at}] {entry.kind}: "
+
+
+def _render_content(content: str) -> str:
+    """Render the content of an entry on one line, so that it can forge neither another entry nor a message of a chat."""
+    return clean_line(content.translate(_ESCAPE_BREAKS))
 
 
 # -- operations ----------------------------------------------------------------------------------------------------------
@@ -263,7 +272,8 @@ _REQUEST = {"session_id": "abc-123", "context": {"user_id": "alice", "tool_name"
 
 
 class Resolution(Response, frozen=True, kw_only=True):
-    """The selected hook and its prompt, or null. `warnings` lists the values that are withheld from the prompt, with reasons."""
+    """The selected hook and its prompt, or null. `warnings` lists the values that are withheld from the prompt, with reasons, and
+    says if the log in the prompt looks as if it held a secret."""
 
     selected_hook_id: str | None
     selected_hook_name: str | None
@@ -275,7 +285,8 @@ class Resolution(Response, frozen=True, kw_only=True):
 
 
 class Preview(Response, frozen=True, kw_only=True):
-    """The result that a hook would have. `warnings` lists the values that are withheld from the prompt, with reasons."""
+    """The result that a hook would have. `warnings` lists the values that are withheld from the prompt, with reasons, and says if
+    the log in the prompt looks as if it held a secret."""
 
     matches_context: bool
     rendered_prompt: str
@@ -372,7 +383,7 @@ def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
         if named is None:
             raise NotFound("There is no hook with that selector key.")
         return _resolve(space, request, context, named, "explicit_selector_key")
-    matching = (one for one in hooks if one.settings.enabled and matches_rules(one.settings.rules, context))
+    matching = (one for one in hooks if one.settings.enabled and matches_rules(one.settings.matching_rules, context))
     matches = sorted(matching, key=priority_order)
     selected = _select_first(matches)
     if selected is None:
@@ -404,12 +415,19 @@ def _resolve(space: Space, request: PromptRequest, context: HookContext, item: H
 def _render_prompt(
     space: Space, request: PromptRequest, context: HookContext, parsed: template.Template
 ) -> dict[str, Any]:
-    """Return the prompt for a request, its variables, and warnings on withheld values (C24). The log and the memories are read
-    only if the template shows them."""
-    variables = context.variables()
+    """Return the prompt for a request, its variables, and warnings on withheld values (C24) and on a secret in the log. The log
+    and the memories are read only if the template shows them."""
+    variables, secret = context.variables(), None
     if any(one.source == MEMORY for one in template.list_expressions(parsed)):
         limits = (request.max_entries, request.max_chars)
         variables[MEMORY] = render_memory_context(space, context.session_id, *limits)
+        from ..screening.secrets import warn_of_secret  # lazy: its patterns take a while to load
+
+        secret = warn_of_secret(MEMORY, variables[MEMORY])
     memory = build_memory_values(space, Scope(request.app, context.plain.get("user_id") or None, context.session_id))
     text = render_prompt(parsed, variables, memory)
-    return {"rendered_prompt": text, "variables": variables, "warnings": memory.warnings or None}
+    return {
+        "rendered_prompt": text,
+        "variables": variables,
+        "warnings": list(filter(None, [*memory.warnings, secret])) or None,
+    }

@@ -15,13 +15,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
-from ..clock import to_datetime
-from ..core.catalog import Catalog, Item, Version, encode_settings
+from ..core.catalog import Catalog, Item, Version, encode_settings, to_response
 from ..core.operation import Example, NoFields, Request, Response, operation
+from ..core.settings import create_request, response, update_request
 from ..core.space import Space
 from ..errors import Conflict, Invalid, TooLarge
 from ..model.fields import ID_PATTERN, check_content, check_json, id_limits, to_json
 from ..text import yaml
+from ..text.fence import clean_line
 from . import template
 from .template import BARE, NAMESPACE, MemoryValues, Template
 
@@ -83,26 +84,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 _SECTIONS: dict[str, type[RequestRules | SchemaRules]] = {"request": RequestRules, "schema": SchemaRules}
 
 
-class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of a hook, as they are stored."""
-
-    markdown_template: str
-    description: str | None = None
-    enabled: bool = True
-    priority: int = 0
-    selector_key: str | None = None
-    rules: Rules = Rules()
-    rules_yaml: str | None = None
-    """The source of the rules, if it was YAML."""
-
-
-HOOKS = Catalog("hook", Hook)
-HookItem = Item[Hook]
-
-
-# -- operations ----------------------------------------------------------------------------------------------------------
-
-
 HookId = Annotated[str, id_limits(64, "The hook's id, a UUID.")]
 Name = Annotated[str, id_limits(255, "1 to 255 characters.")]
 Description = Annotated[str, Meta(max_length=1000, description="The purpose of the hook: at most 1,000 characters.")]
@@ -117,7 +98,8 @@ MarkdownTemplate = Annotated[
     str,
     Meta(
         description=f"The prompt, with variables such as {{{{user_id}}}} and {{{{memory_context}}}}: at most "
-        f"{MAX_TEMPLATE // 1024} Ki characters."
+        f"{MAX_TEMPLATE // 1024} Ki characters.",
+        extra_json_schema={"minLength": 1},
     ),
 ]
 RulesField = Annotated[
@@ -129,6 +111,27 @@ RulesField = Annotated[
 ]
 RulesYaml = Annotated[str, Meta(description=f"The rules as YAML instead, at most {MAX_YAML // 1024} Ki characters.")]
 
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a hook, as they are stored."""
+
+    markdown_template: MarkdownTemplate
+    description: Description | None = None
+    enabled: Enabled = True
+    priority: Priority = 0
+    selector_key: SelectorKey | None = None
+    matching_rules: Rules = msgspec.field(name="rules", default=Rules())
+    matching_rules_yaml: RulesYaml | None = msgspec.field(name="rules_yaml", default=None)
+    """The source of the rules, if it was YAML."""
+
+
+HOOKS = Catalog("hook", Hook)
+HookItem = Item[Hook]
+
+
+# -- operations ----------------------------------------------------------------------------------------------------------
+
+
 _NEW = {
     "name": "Analyst",
     "markdown_template": "You help {{user_id}}.\n\n{{memory_context}}",
@@ -138,21 +141,17 @@ GIVEN = (("hooks.create", _NEW),)
 OF_HOOK = {"id": "$0.id"}
 
 
-class HookInfo(Response, frozen=True, kw_only=True):
+@response(Hook, after="priority")
+class HookInfo(Hook, Response, frozen=True, kw_only=True):
     """A prompt hook."""
 
     id: str
     name: str
     enabled: bool
     priority: int
-    markdown_template: str
-    matching_rules: Rules
     created_at: datetime
     updated_at: datetime
     version: int
-    description: str | None = None
-    selector_key: str | None = None
-    matching_rules_yaml: str | None = None
 
 
 class DeletedHook(Response, frozen=True, kw_only=True):
@@ -162,15 +161,11 @@ class DeletedHook(Response, frozen=True, kw_only=True):
     name: str
 
 
+@create_request(Hook)
 class CreateHook(Request, frozen=True, kw_only=True):
     """A new hook."""
 
     name: Name
-    markdown_template: MarkdownTemplate
-    description: Description | None = None
-    enabled: Enabled = True
-    priority: Priority = 0
-    selector_key: SelectorKey | None = None
     matching_rules: RulesField | None = None
     matching_rules_yaml: RulesYaml | None = None
 
@@ -186,16 +181,17 @@ class CreateHook(Request, frozen=True, kw_only=True):
 )
 def create_hook(space: Space, request: CreateHook) -> HookInfo:
     """Create a prompt hook. Its template is rendered once as a check, so that an unknown variable is an error."""
-    hook = _apply_changes(Hook(markdown_template=request.markdown_template), request)
+    hook = Hook(**_parse_settings(request))
+    parse_template(hook.markdown_template)
     name = check_content(request.name, field="name")
     _check_other_hooks(space, hook, None)
-    return _to_response(HOOKS.add(space, hook, name=name))
+    return to_response(HookInfo, HOOKS.add(space, hook, name=name))
 
 
 @operation("hooks.list", "GET /api/prompt-hooks", envelope=True, example=Example({}, GIVEN))
 def list_hooks(space: Space, request: NoFields) -> list[HookInfo]:
     """List all prompt hooks, the highest priority first."""
-    return [_to_response(one) for one in sorted(HOOKS.list(space), key=priority_order)]
+    return [to_response(HookInfo, one) for one in sorted(HOOKS.list(space), key=priority_order)]
 
 
 class OfHook(Request, frozen=True, kw_only=True):
@@ -207,19 +203,15 @@ class OfHook(Request, frozen=True, kw_only=True):
 @operation("hooks.get", "GET /api/prompt-hooks/{id}", envelope=True, example=Example(OF_HOOK, GIVEN))
 def get_hook(space: Space, request: OfHook) -> HookInfo:
     """Return a prompt hook."""
-    return _to_response(HOOKS.require(space, request.id))
+    return to_response(HookInfo, HOOKS.require(space, request.id))
 
 
+@update_request(Hook)
 class UpdateHook(Request, frozen=True, kw_only=True):
     """The fields of a hook to change. Omitted ones stay; an empty text or object clears a field."""
 
     id: HookId
     name: Name | None = None
-    markdown_template: MarkdownTemplate | None = None
-    description: Description | None = None
-    enabled: Enabled | None = None
-    priority: Priority | None = None
-    selector_key: SelectorKey | None = None
     matching_rules: RulesField | None = None
     matching_rules_yaml: RulesYaml | None = None
     version: Version | None = None
@@ -237,10 +229,11 @@ def update_hook(space: Space, request: UpdateHook) -> HookInfo:
     """Change a prompt hook. Its template and rules are checked like those of a new one."""
     item = HOOKS.require(space, request.id)
     HOOKS.check_request(request, item)
-    hook = _apply_changes(item.settings, request)
+    hook = structs.replace(item.settings, **_parse_settings(request))
+    parse_template(hook.markdown_template)
     name = None if request.name is None else check_content(request.name, field="name")
     _check_other_hooks(space, hook, item.id)
-    return _to_response(HOOKS.update(space, item, hook, name=name))
+    return to_response(HookInfo, HOOKS.update(space, item, hook, name=name))
 
 
 @operation(
@@ -262,18 +255,15 @@ def priority_order(item: HookItem) -> tuple[int, str, str]:
     return -item.settings.priority, item.name, item.id
 
 
-def _apply_changes(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
-    """Return a hook with the changes of a request. Check its template."""
-    changes = HOOKS.changes(request)
+def _parse_settings(request: CreateHook | UpdateHook) -> dict[str, Any]:
+    """Return the settings that a request gives, as they are stored."""
+    given = HOOKS.changes(request)
     for name in ("description", "selector_key"):
-        if name in changes:
-            changes[name] = check_content(changes[name], field=name, may_be_empty=True) or None
-    rules = parse_rules(request.matching_rules, request.matching_rules_yaml)
-    if rules is not None:
-        changes |= {"rules": rules, "rules_yaml": request.matching_rules_yaml or None}
-    hook = structs.replace(hook, **changes)
-    parse_template(hook.markdown_template)
-    return hook
+        if name in given:
+            given[name] = check_content(given[name], field=name, may_be_empty=True) or None
+    source = given.pop("matching_rules_yaml", None)
+    rules = parse_rules(given.pop("matching_rules", None), source)
+    return given if rules is None else given | {"matching_rules": rules, "matching_rules_yaml": source or None}
 
 
 def _check_other_hooks(space: Space, hook: Hook, hook_id: str | None) -> None:
@@ -290,20 +280,6 @@ def _check_other_hooks(space: Space, hook: Hook, hook_id: str | None) -> None:
                 f"The hook {other.name!r} ({other.id}) already has the selector key {hook.selector_key!r}.",
                 field="selector_key",
             )
-
-
-def _to_response(item: HookItem) -> HookInfo:
-    fields = structs.asdict(item.settings)
-    return HookInfo(
-        id=item.id,
-        name=item.name,
-        matching_rules=fields.pop("rules"),
-        matching_rules_yaml=fields.pop("rules_yaml"),
-        created_at=to_datetime(item.created_at),
-        updated_at=to_datetime(item.updated_at),
-        version=item.version,
-        **fields,
-    )
 
 
 # -- templates -----------------------------------------------------------------------------------------------------------
@@ -336,8 +312,9 @@ def parse_template(text: str) -> Template:
 
 
 def render_prompt(parsed: Template, variables: Mapping[str, str], memory: MemoryValues) -> str:
-    """Render a template. Variables and memories without a value are empty."""
-    values = {one.source: variables.get(one.source, "") for one in template.list_expressions(parsed)}
+    """Render a template. Variables and memories without a value are empty. Values can forge no tag of a chat."""
+    names = {one.source for one in template.list_expressions(parsed)}
+    values = {name: clean_line(variables.get(name, "")) for name in names}
     lookup = {BARE: values, NAMESPACE: memory}
     return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec import Meta
 
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid
+from ..files.session_files import read_active_text
+from ..model.fields import ID_PATTERN
 from ..records import records
 from ..records.apps import (
     SESSION_META,
     AppName,
     UserId,
     check_session_owner,
+    check_thread,
     find_session_user,
     read_session_meta,
+    to_conversation,
     to_thread,
 )
 from ..records.apps import find_app_session as find_session
@@ -26,7 +31,7 @@ from ..records.stores import GIVEN, Store, stores_of
 from ..records.validation import build_misfit_error, fill_defaults, list_misfits
 from ..records.working_memory import MemoryScope, load_memory, render_withheld
 from . import template as templates
-from .template import NAMESPACE, MemoryValues
+from .template import FILES, NAMESPACE, STORED, MemoryValues, build_file_values
 
 MAX_TEMPLATE = 256 * 1024
 
@@ -48,6 +53,16 @@ class Scope(NamedTuple):
     def thread(self) -> str | None:
         """The conversation: the session, or the session of the app."""
         return self.session if self.app is None or self.session is None else to_thread(self.app, self.session)
+
+    @property
+    def conversation(self) -> str | None:
+        """The session or key of the conversation that belongs to the owner and the thread."""
+        return None if not self.session else to_conversation(self.app, self.user, self.session)
+
+    def check_key(self, key: str) -> None:
+        """Refuse a computed key that is kept for the conversation of another owner or session."""
+        if key not in (self.thread, self.conversation):
+            check_thread(key, "key")
 
 
 class MemoryValue(NamedTuple):
@@ -84,6 +99,9 @@ def recall_memory(space: Space, name: str, scope: Scope) -> MemoryValue:
     return MemoryValue() if there.value is None else MemoryValue(there.value, there.address_id)
 
 
+Fetch: TypeAlias = Callable[[str], tuple[Any, str | None]]
+
+
 def build_memory_values(space: Space, scope: Scope) -> MemoryValues:
     def fetch(name: str) -> tuple[Any, str | None]:
         found = recall_memory(space, name, scope)
@@ -92,13 +110,27 @@ def build_memory_values(space: Space, scope: Scope) -> MemoryValues:
     return MemoryValues(fetch)
 
 
+def recall_files(space: Space, name: str, scope: Scope) -> MemoryValue:
+    """Return the files of the session as in `sessionMeta.artifacts` (S2.35), or the text of the active ones."""
+    if scope.app is None or scope.session is None:
+        return MemoryValue()
+    meta = recall_session_meta(space, scope.app, scope)
+    if name == FILES:
+        return meta._replace(value=meta.value["artifacts"])
+    text, warning = read_active_text(space, scope.app, scope.session)
+    return meta._replace(value=text or None, warning=warning)
+
+
 class RenderTemplate(Request, frozen=True, kw_only=True):
     """A template, and the user and session whose memory it shows."""
 
     app: AppName
     template: TemplateField
     user_id: UserId | None = None
-    session_id: Annotated[str, Meta(max_length=256, description="The session.")] | None = None
+    session_id: (
+        Annotated[str, Meta(max_length=256, description="The session.", extra_json_schema={"pattern": ID_PATTERN})]
+        | None
+    ) = None
 
 
 class RenderedText(Response, frozen=True, kw_only=True):
@@ -126,13 +158,19 @@ _STORED = ("stores.set_content", {"app": "shop", "store": "userPrefs", "user_id"
 def render_template(space: Space, request: RenderTemplate) -> RenderedText:
     """Render a prompt with stored values. Values are data: braces in them stay as they are, and values with several lines are
     quoted."""
+    space.principal.refuse_flow()
     user = request.user_id or find_session_user(space, request.app, request.session_id) or space.principal.user
-    known = build_memory_values(space, Scope(request.app, user, request.session_id))
-    made = templates.render(
-        templates.parse(request.template), {NAMESPACE: known}, missing="empty", on_one_line=(NAMESPACE,)
-    )
+    scope = Scope(request.app, user, request.session_id)
+
+    def fetch(name: str) -> tuple[Any, str | None]:
+        found = recall_files(space, name, scope)
+        return found.value, found.warning
+
+    known = {NAMESPACE: build_memory_values(space, scope), **build_file_values(fetch, {})}
+    made = templates.render(templates.parse(request.template), known, missing="empty", on_one_line=STORED)
     missing = [one.source for one in made.missing]
-    return RenderedText(text=made.text, missing=missing, warnings=list(known.warnings) or None)
+    warnings = [warning for values in known.values() for warning in values.warnings]
+    return RenderedText(text=made.text, missing=missing, warnings=warnings or None)
 
 
 def recall_session_meta(space: Space, app: str, scope: Scope) -> MemoryValue:
@@ -141,6 +179,8 @@ def recall_session_meta(space: Space, app: str, scope: Scope) -> MemoryValue:
         return MemoryValue()
     check_session_owner(space, app, scope.session, scope.user)
     meta = read_session_meta(space, app, scope.session)
+    if scope.run is not None:  # another run of the session may have begun since
+        meta["sessionInfo"]["runId"] = scope.run
     record = find_session(space, app, scope.session)
     return MemoryValue(meta, None if record is None else record.address_id, bool(meta["artifacts"]))
 

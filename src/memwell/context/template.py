@@ -5,6 +5,8 @@
     {{attachments[0].name}}                        a path inside a bare name
     {{1 week ago}}, {{2026-04-19T10:00:00Z}}       a time, where a surface allows times
 
+`memory_namespace.py` provides the values of `{{memory.…}}`.
+
 Semantics (C18, B4.7):
 
 - Rendering is one pass. Values are data: a value that contains `{{x}}` is inserted unchanged.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
@@ -46,6 +48,12 @@ BARE = ""
 
 NAMESPACE = "memory"
 """The namespace of stores and definitions."""
+
+ARTIFACTS = "artifacts"
+"""The name of the list of a session's files, and the namespace of their text."""
+
+STORED = (NAMESPACE, ARTIFACTS)
+"""Names of stored values, which are untrusted in a prompt."""
 
 Missing: TypeAlias = Literal["error", "empty"]
 Lookup: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -108,7 +116,7 @@ def parse(text: str) -> Template:
 def _parse(text: str) -> Template:
     if _count_bytes(text) > MAX_TEMPLATE:
         raise TooLarge(f"A template has at most {MAX_TEMPLATE >> 20} MiB: make it shorter.")
-    return Template(tuple(_Reader(text).pieces()))
+    return Template(tuple(_read_pieces(text)))
 
 
 def list_expressions(template: Template) -> tuple[Expression, ...]:
@@ -126,18 +134,26 @@ def render(
 ) -> Rendered:
     """Insert values into a template. A known bare name takes precedence over a time of the same name.
 
-    Values of the namespaces `on_one_line` are untrusted data in a prompt: they are quoted if they span lines or would begin a
-    line like a heading (C20).
+    Values of the namespaces and bare names `on_one_line` are untrusted data in a prompt: they are quoted if they span lines or
+    would begin a line like a heading (C20).
     """
     result = _Result()
+    lines: dict[str, tuple[str, int]] = {}
     without_value: list[Expression] = []
     for piece in template.pieces:
         if isinstance(piece, Words):
             result.add(piece)
         elif (value := _resolve(piece, values, times)) is not None:
-            untrusted = piece.namespace in on_one_line
-            text = _to_text(piece, value, plain=not untrusted)
-            result.insert(result.defuse(text) if untrusted else text, len(text))
+            untrusted = piece.namespace in on_one_line or (piece.namespace == BARE and _get_name(piece) in on_one_line)
+            if untrusted and piece.source not in lines:  # a value is cleaned only once
+                text = _to_text(piece, value, plain=False)
+                lines[piece.source] = hide_marks(text), len(text)
+            if untrusted:
+                line, length = lines[piece.source]
+                result.insert(result.defuse(line), length)
+            else:
+                text = _to_text(piece, value, plain=True)
+                result.insert(text, len(text))
         elif missing == "error":
             _refuse(piece, f"{reprlib.repr(piece.source)} has no value.")
         else:
@@ -150,48 +166,35 @@ class _Place(NamedTuple):
     column: int
 
 
-class _Reader:
-    """Parser that reads a template from left to right and counts its lines."""
+def _read_pieces(text: str) -> Iterator[Words | Expression]:
+    line, line_start, counted = 1, 0, 0
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._line = 1
-        self._line_start = 0
+    def locate(at: int) -> _Place:
+        """Return the place of a position, which is never before an earlier one."""
+        nonlocal line, line_start, counted
+        if breaks := text.count("\n", counted, at):
+            line, line_start = line + breaks, text.rindex("\n", counted, at) + 1
+        counted = at
+        return _Place(line, at - line_start + 1)
 
-    def pieces(self) -> list[Words | Expression]:
-        found: list[Words | Expression] = []
-        expressions = 0
-        while (start := self._text.find("{{", self._at)) >= 0:
-            if start > self._at:
-                found.append(_to_words(self._text[self._at : start]))
-            expressions += 1
-            place = self._go_to(start)
-            if expressions > MAX_EXPRESSIONS:
-                _refuse(place, f"a template has at most {MAX_EXPRESSIONS} expressions: make it shorter.")
-            found.append(_parse_expression(self._inside(place), place))
-        return [*found, _to_words(self._text[self._at :])] if self._at < len(self._text) else found
-
-    def _inside(self, place: _Place) -> str:
-        """Read the source between these braces, and continue after them."""
-        start = self._at + 2
-        end = self._text.find("}}", start)
+    if text.count("{{") > MAX_EXPRESSIONS:
+        _refuse(locate(0), f"a template has at most {MAX_EXPRESSIONS} expressions: make it shorter.")
+    end = 0
+    while (start := text.find("{{", end)) >= 0:
+        if start > end:
+            yield _to_words(text[end:start])
+        place = locate(start)
+        end = text.find("}}", start + 2)
         if end < 0:
             _refuse(place, "`{{` is never closed: add `}}`.")
-        inner = self._text.find("{{", start, end)
+        inner = text.find("{{", start + 2, end)
         if inner >= 0:
             outer = f"line {place.line}, column {place.column}"
-            _refuse(self._go_to(inner), f"`{{{{` inside another expression: close the one at {outer} first.")
-        self._go_to(end + 2)
-        return self._text[start:end].strip()
-
-    def _go_to(self, at: int) -> _Place:
-        lines = self._text.count("\n", self._at, at)
-        if lines:
-            self._line += lines
-            self._line_start = self._text.rfind("\n", self._at, at) + 1
-        self._at = at
-        return _Place(self._line, at - self._line_start + 1)
+            _refuse(locate(inner), f"`{{{{` inside another expression: close the one at {outer} first.")
+        yield _parse_expression(text[start + 2 : end].strip(), place)
+        end += 2
+    if end < len(text):
+        yield _to_words(text[end:])
 
 
 class _Result:
@@ -221,9 +224,8 @@ class _Result:
         if self._line is not None or "\n" in text or "\r" in text:
             self._line = self._continue_line(text)
 
-    def defuse(self, text: str) -> str:
-        """Return the visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
-        line = hide_marks(text)
+    def defuse(self, line: str) -> str:
+        """Return a clean line, quoted if it would look like a heading or a role, or complete a tag."""
         loud = self._line is not None and is_loud(self._line + line)
         together = self._before + line[:MAX_TAG]  # with the values right before it
         completes_tag = self._before != "" and neutralise_tags(together) != together
@@ -245,6 +247,10 @@ class _Result:
 
     def text(self) -> str:
         return "".join(self._parts)
+
+
+def _get_name(bare: Expression) -> str:
+    return str(bare.path[0]) if bare.path else bare.source
 
 
 def _to_words(text: str) -> Words:
@@ -286,11 +292,11 @@ def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any
         return time
     if not expression.path:
         _refuse(expression, f"{reprlib.repr(source)} is neither a name nor a time that is allowed here.")
-    if namespace in values:
+    if namespace in values and (not _is_partial(values[namespace]) or expression.path[0] in values[namespace]):
         return None
     if source in values:
         _refuse(expression, f"{reprlib.repr(source)} is a namespace and not a value: add a dot and a name.")
-    known = ", ".join(map(_describe_namespace, sorted(values))) or "nothing"
+    known = ", ".join(_describe_namespace(one) for one in sorted(values) if not _is_partial(values[one])) or "nothing"
     needs = f"{reprlib.repr(source)} needs {_describe_namespace(namespace)}"
     _refuse(expression, f"{needs}, not known here. Known: {known}.")
 
@@ -314,6 +320,10 @@ def _step_into(value: Any, step: str | int) -> Any:
         case list() | tuple(), int() if step < len(value):
             return value[step]
     raise LookupError
+
+
+def _is_partial(values: Mapping[str, Any]) -> bool:
+    return isinstance(values, MemoryValues) and values.is_partial
 
 
 def _describe_namespace(namespace: str) -> str:
@@ -340,22 +350,39 @@ def _count_bytes(text: str) -> int:
 
 
 class MemoryValues(dict[str, Any]):
-    """The values of the namespace `memory`: stores and definitions by name, fetched on first use, so that they stay the same
-    during one rendering. Values inside a missing record are missing. `warnings` has the reasons for withheld values."""
+    """The values of a namespace such as `memory`, fetched on first use, so that they stay the same during one rendering. Values
+    inside a missing record are missing. `warnings` has the reasons for withheld values."""
 
-    def __init__(self, fetch: Callable[[str], tuple[Any, str | None]]) -> None:
+    def __init__(self, fetch: Callable[[str], tuple[Any, str | None]], *, is_partial: bool = False) -> None:
         super().__init__()
         self._fetch = fetch
+        self.is_partial = is_partial
+        """True if a name that it lacks is an error, as without this namespace."""
         self.warnings: list[str] = []
-        self._closed = False
 
     def __missing__(self, name: str) -> Any:
-        if self._closed:
-            raise KeyError(name)
         self[name], warning = self._fetch(name)
         self.warnings += [] if warning is None else [warning]
         return self[name]
 
-    def close(self) -> None:
-        """Stop fetching. Names that were not used are missing from now on."""
-        self._closed = True
+
+FILES, TEXT = "files", "text"
+"""What is fetched for the namespace `artifacts`: the list of the active files, and their text."""
+
+
+def build_file_values(
+    fetch: Callable[[str], tuple[Any, str | None]], bare: Mapping[str, Any]
+) -> dict[str, MemoryValues]:
+    """Return the namespace `artifacts` with the text of the active files, and the bare names with the list of files."""
+
+    def fetch_text(name: str) -> tuple[Any, str | None]:
+        return fetch(TEXT) if name == TEXT else (None, None)
+
+    def fetch_list(name: str) -> tuple[Any, str | None]:
+        if name != ARTIFACTS:
+            raise KeyError(name)
+        return fetch(FILES)
+
+    names = MemoryValues(fetch_list, is_partial=True)
+    names.update(bare)
+    return {BARE: names, ARTIFACTS: MemoryValues(fetch_text)}

@@ -1,7 +1,7 @@
 """Access: who is calling, what the caller may do, API keys and rate limits.
 
 A principal comes only from the credential of the current call. A key is 32 random bytes behind a prefix; only a keyed hash
-of it is stored.
+of it is stored. `dispatch.py` checks the scope of a key; operations with `any_scope` limit what they return by themselves.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import secrets
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 PREFIX = "mw_"
 CACHE_S = 0.8
 CACHED_KEYS = 10_000
+SWEEP_S = 60
+"""Time between two looks for expired keys."""
 LARGEST_PORTION = 1 / 20
 """The share of a second's requests that one server takes at once."""
 KEEP_S = 60
@@ -44,6 +47,11 @@ class Scope(msgspec.Struct, frozen=True):
 
     kind: OwnerKind
     name: str
+
+    @property
+    def digest(self) -> bytes:
+        """A hash, where the name itself must not be stored."""
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=20).digest()
 
     def refusal(self) -> Forbidden:
         """The error for everything outside the scope. It does not reveal whether anything exists."""
@@ -72,6 +80,10 @@ class Principal(msgspec.Struct, frozen=True):
         """Raise if the caller has a scope and that is not this user."""
         if self.scope is not None and (user is None or self.user != user):
             raise self.scope.refusal()
+
+    def refuse_flow(self) -> None:
+        """Raise if the caller is limited to a flow, before anything of users and apps is looked up."""
+        self.require_user(self.user)
 
 
 def authorise(principal: Principal, operation: Operation, request: Any) -> None:
@@ -160,12 +172,15 @@ class Authenticator:
         self._rates = RateLimits(control)
         self._cache: OrderedDict[str, tuple[float, _CachedKey]] = OrderedDict()
         self._renewed_at = -CACHE_S
+        self._swept_at = -float(SWEEP_S)
         self._lock = Lock()
 
     def admit(self, secret: str | None, *, counted: bool = True) -> Principal:
         """Return the principal of a valid key that is within its rate; `counted=False` is for parts of an earlier request."""
         found = self._find_cached(secret) or self._find_stored(secret)
-        if found is None:
+        if found is None or self._is_over(found.key):
+            if found is not None and found.key.revoked_at is None:
+                self._end_expired()
             raise Unauthenticated
         if self._is_limited(found.key, counted):
             self._rates.take(found.key.id, self._rate(found.key))
@@ -174,7 +189,9 @@ class Authenticator:
     def admit_cached(self, secret: str | None, *, counted: bool = True) -> Principal | None:
         """Do the same from the cache alone. Return None if the store must be read."""
         found = self._find_cached(secret)
-        if found is None or (self._is_limited(found.key, counted) and not self._rates.take_local(found.key.id)):
+        if found is None or self._is_over(found.key):
+            return None
+        if self._is_limited(found.key, counted) and not self._rates.take_local(found.key.id):
             return None
         return found.principal
 
@@ -186,6 +203,8 @@ class Authenticator:
 
     def _find_stored(self, secret: str | None) -> _CachedKey | None:
         secret = secret or ""
+        if time.monotonic() - self._swept_at >= SWEEP_S:
+            self._end_expired()
         rows = self._control.rows("key_by_hash", hash=hash_secret(self._control.secret, secret))
         if not rows and self._has_new_secret():
             rows = self._control.rows("key_by_hash", hash=hash_secret(self._control.secret, secret))
@@ -199,6 +218,12 @@ class Authenticator:
                 self._cache.popitem(last=False)
         return found
 
+    def _end_expired(self) -> None:
+        """Revoke expired keys, so that they stay invalid if the clock is set back."""
+        self._swept_at = time.monotonic()
+        with suppress(StorageError):
+            self._control.hint("end_expired_keys", now=self._clock.now())
+
     def _has_new_secret(self) -> bool:
         """Return True if a restored backup has brought another secret. It reads the store, so it is called rarely."""
         now = time.monotonic()
@@ -208,11 +233,12 @@ class Authenticator:
         return self._control.renew()
 
     def _is_limited(self, key: StoredKey, counted: bool) -> bool:
-        """Return True if a request must be counted; raise if the key is revoked or expired."""
-        expired = key.expires_at is not None and key.expires_at <= self._clock.now()
-        if key.revoked_at is not None or expired:
-            raise Unauthenticated
+        """Return True if a request must be counted."""
         return counted and self._rate(key) > 0
+
+    def _is_over(self, key: StoredKey) -> bool:
+        """Return True if a key is revoked or has expired."""
+        return key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= self._clock.now())
 
     def _rate(self, key: StoredKey) -> int:
         return self._rate_limit if key.rate is None else key.rate

@@ -1,44 +1,48 @@
 """Catalogs: kinds of documents that users define and the engine stores as JSON, such as stores, definitions or banks.
 
-A room declares one catalog per kind, with the struct of its settings:
+A room declares the settings of a kind as a struct (see `settings`), and one catalog of them:
 
-    HOOKS = Catalog("hook", Hook, immutable=("selector",), clearable=("description",))
+    HOOKS = Catalog("hook", Hook)
 
-    hook = HOOKS.add(space, Hook(…), name="Greeting")            # an Item: id, name, version, settings, created_at, updated_at
+    hook = HOOKS.add(space, Hook(**HOOKS.changes(request)), name="Greeting")     # an Item
     hook = HOOKS.require(space, hook.id)                         # NotFound if there is none; `find` returns None
-    page, total = list_page(HOOKS.list(space), request)          # `request` has the fields `page`, `limit`, `sort` and `order`
-    HOOKS.check_request(request, hook)                           # immutable fields, and the `version` that was read
+    page, total = list_page(HOOKS.list(space), request)          # `request` has `page`, `limit`, `sort` and `order`
+    HOOKS.check_request(request, hook)                           # fixed settings, and the `version` that was read
     settings = structs.replace(hook.settings, **HOOKS.changes(request))
     hook = HOOKS.update(space, hook, settings, name=request.name)
     HOOKS.delete(space, hook.id)                                 # also from a backup that is restored later
+    return to_response(HookInfo, hook)
 
-A request to update has the fields of the struct: immutable ones are accepted if they do not change, clearable ones default to
-`OMITTED`, so that null clears them, and all others default to None, which leaves them as they are.
+Stored settings are decoded with the limits of the struct, so a limit may be raised, but not lowered.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET, Meta, structs
 
 from .. import typed
+from ..clock import to_datetime
 from ..errors import Conflict, Invalid, NotFound, Stale
 from . import documents
 from .documents import Document
+from .settings import CLEARABLE, FIXED, list_flagged
 from .space import Space
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
+R = TypeVar("R", bound=msgspec.Struct)
 
-OMITTED: Any = UNSET
-"""Default of a request field that null clears."""
 Version = Annotated[
     int, Meta(ge=1, description="The version that was read. If it has changed since, the request fails.")
 ]
+
+
 PageNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Number of the page, from 1.")]
 PageSize = Annotated[int, Meta(ge=1, le=100, description="Items per page, from 1 to 100.")]
 Sort = Annotated[Literal["created_at", "updated_at", "name"], Meta(description="Field to sort by.")]
@@ -76,19 +80,16 @@ class Catalog(Generic[T]):
         struct: type[T],
         *,
         noun: str | None = None,
-        immutable: Sequence[str] = (),
-        clearable: Sequence[str] = (),
         plain_conflicts: bool = False,
     ) -> None:
         self.kind = kind
         """Kind in storage; it never changes."""
         self.noun = noun or kind
-        self.immutable = immutable
-        self.clearable = clearable
+        self.fixed = list_flagged(struct, FIXED)
+        self.clearable = list_flagged(struct, CLEARABLE)
         self._error = Conflict if plain_conflicts else None
-        """`plain_conflicts`: a changed immutable field and an old version are a Conflict, not Invalid and Stale."""
-        fields: tuple[str, ...] = getattr(struct, "__struct_fields__")  # noqa: B009 -- a struct has them
-        self._fields = [name for name in fields if name not in (*immutable, *clearable)]
+        """`plain_conflicts`: a change of a fixed setting and an old version are a Conflict, not Invalid and Stale."""
+        self._names = struct.__struct_fields__
         self.decode = _find_decoder(struct)
         """From JSON to settings. The result is shared: callers must not change it."""
 
@@ -108,20 +109,23 @@ class Catalog(Generic[T]):
         return [Item(*document[:3], self.decode(document.body), *document[4:]) for document in found]
 
     def count(self, space: Space) -> int:
-        row = space.tx.row("count_documents", kind=self.kind)
-        return 0 if row is None else int(row[0])
+        return documents.count(space.tx, self.kind)
 
     def add(self, space: Space, settings: T, *, name: str, item_id: str | None = None) -> Item[T]:
         """Add an item under a new id, or under an unused one of the caller."""
         item = Item(item_id or str(uuid.uuid4()), name, 1, settings, space.now, space.now)
         body = encode_settings(settings)
-        documents.add(space.tx, self.kind, Document(item.id, name, 1, body, space.now, space.now))
+        documents.add(space, self.kind, Document(item.id, name, 1, body, space.now, space.now))
         return item
 
+    def mention(self, space: Space, item_id: str) -> None:
+        """Note that the answer describes an item which it has not changed; see `Space.mention`."""
+        space.mention(self.kind, item_id)
+
     def check_request(self, request: Any, item: Item[T]) -> None:
-        """Reject a request to update that changes an immutable field, or was made for another version."""
-        for name in self.immutable:
-            if getattr(request, name) not in (None, getattr(item.settings, name)):
+        """Reject a request to update that changes a fixed setting, or was made for another version."""
+        for name in self.fixed:
+            if getattr(request, name, None) not in (None, getattr(item.settings, name)):
                 message = f"The {name} of a {self.noun} cannot be changed: create another {self.noun}."
                 raise self._error(message) if self._error else Invalid(message, field=name)
         if request.version not in (None, item.version):
@@ -129,23 +133,22 @@ class Catalog(Generic[T]):
             raise self._error(message) if self._error else Stale(message, version=item.version)
 
     def changes(self, request: Any) -> dict[str, Any]:
-        """Return the settings that a request changes."""
-        given = {name: getattr(request, name, None) for name in self._fields}
-        found = {name: value for name, value in given.items() if value is not None}
-        cleared = {name: getattr(request, name) for name in self.clearable}
-        return found | {name: value for name, value in cleared.items() if value is not UNSET}
+        """Return the settings that a request gives. Null is a value of clearable settings only."""
+        given = {name: getattr(request, name, UNSET) for name in self._names}
+        cleared = {name: None for name, value in given.items() if value is None and name in self.clearable}
+        return {name: value for name, value in given.items() if value not in (UNSET, None)} | cleared
 
     def update(self, space: Space, item: Item[T], settings: T, *, name: str | None = None) -> Item[T]:
         """Store the next version of an item, if it is still the one that was read."""
         old = Document(item.id, item.name, item.version, "", item.created_at, item.updated_at)
         body = encode_settings(settings)
-        changed = documents.change(space.tx, self.kind, old, name or item.name, body, space.now)
+        changed = documents.change(space, self.kind, old, name or item.name, body)
         return item._replace(
             name=changed.name, version=changed.version, settings=settings, updated_at=changed.updated_at
         )
 
     def delete(self, space: Space, item_id: str) -> bool:
-        return documents.erase(space.tx, self.kind, item_id, space.now)
+        return documents.erase(space, self.kind, item_id)
 
 
 _decoders: dict[type, Any] = {}
@@ -165,3 +168,15 @@ def list_page(items: Sequence[Item[T]], request: PageRequest) -> tuple[list[Item
     order = sorted(items, key=lambda one: (getattr(one, request.sort), one.id), reverse=request.order == "desc")
     first = (request.page - 1) * request.limit
     return order[first : first + request.limit], len(order)
+
+
+def to_response(kind: type[R], item: Item[Any], **fields: Any) -> R:
+    """Return a response with these fields and those of an item. The caller may change its values; settings are shared."""
+    values = structs.asdict(item.settings) | {
+        "id": item.id,
+        "name": item.name,
+        "version": item.version,
+        "created_at": to_datetime(item.created_at),
+        "updated_at": to_datetime(item.updated_at),
+    }
+    return kind(**{name: deepcopy(values[name]) for name in kind.__struct_fields__ if name in values} | fields)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..erasure import erase as erasure
 from ..erasure import log
-from ..errors import Conflict, Stale
+from ..errors import Conflict, NotFound, Stale
 from ..storage.port import Tx
 
+if TYPE_CHECKING:
+    from .space import Space
+
 PAGE = 500
+MAX_NAMED = 3
+"""The most ids that an error names."""
+MAX_SHOWN = 100
 MAX_DOCUMENTS = 2000
 """Largest number of documents of one kind per tenant."""
 
@@ -34,6 +41,13 @@ def list_by_name(tx: Tx, kind: str, name: str) -> list[Document]:
     return [Document(*row) for row in tx.rows("named_documents", kind=kind, name=name)]
 
 
+def explain_missing(tx: Tx, kind: str, document_id: str) -> NotFound:
+    """Return the error for an unknown id. If it is the name of documents, the error says their ids."""
+    named = list_by_name(tx, kind, document_id) if document_id.isprintable() else []
+    advice = f" Give an id instead of the name: {', '.join(one.id for one in named[:MAX_NAMED])}." if named else ""
+    return NotFound(f"There is no {_noun(kind)} {document_id[:MAX_SHOWN]!r}.{advice}")
+
+
 def list_documents(tx: Tx, kind: str) -> list[Document]:
     """Return all documents of a kind, by id; there are at most `MAX_DOCUMENTS`."""
     found: list[Document] = []
@@ -44,11 +58,16 @@ def list_documents(tx: Tx, kind: str) -> list[Document]:
     return found
 
 
-def add(tx: Tx, kind: str, document: Document) -> None:
+def count(tx: Tx, kind: str) -> int:
     row = tx.row("count_documents", kind=kind)
-    if row is not None and row[0] >= MAX_DOCUMENTS:
+    return 0 if row is None else int(row[0])
+
+
+def add(space: Space, kind: str, document: Document) -> None:
+    if count(space.tx, kind) >= MAX_DOCUMENTS:
         raise Conflict(f"There are {MAX_DOCUMENTS:,} {_noun(kind)}s already: delete one first.")
-    tx.send(
+    space.mention(kind, document.id)
+    space.tx.send(
         "add_document",
         kind=kind,
         id=document.id,
@@ -59,21 +78,24 @@ def add(tx: Tx, kind: str, document: Document) -> None:
     )
 
 
-def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> Document:
+def change(space: Space, kind: str, old: Document, name: str, body: str) -> Document:
     """Store the next version of a document, if it is still the one that was read."""
-    changed = {"name": name, "body": body, "now": now, "seen": old.version}
-    if not tx.run("set_document", kind=kind, id=old.id, **changed):
+    space.mention(kind, old.id)
+    changed = {"name": name, "body": body, "now": space.now, "seen": old.version}
+    if not space.tx.run("set_document", kind=kind, id=old.id, **changed):
         raise Stale("It was changed in the meantime: read it again and repeat the change.")
-    return old._replace(name=name, version=old.version + 1, body=body, updated_at=now)
+    return old._replace(name=name, version=old.version + 1, body=body, updated_at=space.now)
 
 
-def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
-    """Delete a document and log the erasure, so that a backup that is restored later deletes it too."""
-    found = find(tx, kind, document_id)
+def erase(space: Space, kind: str, document_id: str) -> bool:
+    """Delete a document with the stored answers that describe it, and soon its last traces. Log the erasure, so that a backup
+    that is restored later deletes it too."""
+    found = find(space.tx, kind, document_id)
     if found is None:
         return False
-    log.note(tx, "document", log.document_mark(kind, document_id, found.created_at), now)
-    return remove(tx, kind, document_id)
+    log.note(space.tx, "document", log.document_mark(kind, document_id, found.created_at), space.now)
+    erasure.forget_thing(space.tx, kind, document_id, space.now)
+    return remove(space.tx, kind, document_id)
 
 
 def remove(tx: Tx, kind: str, document_id: str) -> bool:

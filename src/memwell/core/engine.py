@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from ..clock import DAY, Clock, SystemClock
 from ..config import Config
-from ..errors import Invalid, MemwellError
+from ..errors import MemwellError
 from ..jobs.queue import Handler, JobKind, ensure_slot
 from ..jobs.worker import Worker
 from ..storage import open_store
@@ -24,14 +23,13 @@ from .space import Space
 if TYPE_CHECKING:
     from ..model.filter import Query
     from ..models.completer import Completer, LLMConfig
+    from ..models.providers import Models
     from ..search.search_engine import Gate, SearchEngine, SearchResult
 
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
 
 FINISH_S = 5.0
-MOST_MODELS = 32
-"""Largest number of open language models of workflows, besides the configured one."""
 
 
 class Engine:
@@ -39,10 +37,10 @@ class Engine:
         self.store = store
         self.clock = clock
         self._config = config
+        self.zone = config.zone
         self.embeds = config.embedder != "none"
         self._recall: SearchEngine | None = None
-        self._completer: tuple[tuple[Completer, LLMConfig] | None] | None = None
-        self._models: OrderedDict[str, Completer] = OrderedDict()
+        self._models: Models | None = None
         self._lock = Lock()
         self.links = Links(store)
         self.forgets: list[Callable[[], None]] = []
@@ -56,6 +54,10 @@ class Engine:
     @classmethod
     def open(cls, config: Config, clock: Clock | None = None, jobs: Collection[JobKind] = ()) -> Engine:
         """Open a data directory or a database, and create it if it is new. `registry.open_engine` adds the jobs of all rooms."""
+        if config.models:  # its mistakes are reported before anything is opened
+            from ..models.providers import parse_models
+
+            parse_models(config)
         clock = clock or SystemClock()
         store = open_store(config, clock.now)
         engine = cls(store, clock, config, jobs)
@@ -133,60 +135,25 @@ class Engine:
         self.worker.stop()
         if self._recall is not None:
             self._recall.meaning.close()
-        own = [] if self._completer is None or self._completer[0] is None else [self._completer[0][0]]
-        for completer in [*own, *self._models.values()]:
-            _hang_up(completer)
+        if self._models is not None:
+            self._models.close()
         self.store.close()
 
     @property
+    def models(self) -> Models:
+        """The language models of this server. They are read at the first use, and opened when they are asked."""
+        from ..models.providers import Models
+
+        with self._lock:
+            if self._models is None:
+                self._models = Models(self._config)
+            return self._models
+
+    @property
     def completer(self) -> tuple[Completer, LLMConfig] | None:
-        """The configured language model, if any. It is opened at the first use."""
-        from ..models.completer import open_completer, parse_llm
+        """The configured language model, if any."""
+        return self.models.default
 
-        with self._lock:
-            if self._completer is None:
-                wanted = parse_llm(self._config.llm, self._config.embedder_url)
-                key = self._config.llm_key(wanted.kind if wanted else "")
-                self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
-            return self._completer[0]
-
-    def require_provider(self, provider: str | None) -> None:
-        """Reject a provider other than the configured one. A workflow may choose the model, but not the server."""
-        from ..models.completer import BUILT_IN
-
-        found = self.completer
-        if found is None or found[1].kind not in BUILT_IN or provider in (None, found[1].kind):
-            return
-        raise Invalid(
-            f"This workflow needs the provider {provider!r}, but the server uses `{found[1].kind}:{found[1].model}`. Set "
-            "MEMWELL_LLM, or change `provider` in the document."
-        )
-
-    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, LLMConfig] | None:
-        """The language model that a workflow names. A plugin is one model and ignores the name."""
-        from ..models.completer import BUILT_IN, open_completer
-
-        self.require_provider(provider)
-        found = self.completer
-        if found is None or found[1].kind not in BUILT_IN or model_id in (None, found[1].model):
-            return found
-        named = found[1]._replace(model=model_id or "")
-        with self._lock:
-            other = self._models.get(named.model)
-            if other is None:
-                other = self._models[named.model] = open_completer(named, self._config.llm_key(named.kind))
-            self._models.move_to_end(named.model)
-            evicted = self._models.popitem(last=False)[1] if len(self._models) > MOST_MODELS else None
-        if evicted is not None:
-            _hang_up(evicted)
-        return other, named
-
-    def _on_due(self, tenant: str, at: int) -> None:
+    def _on_due(self, at: int) -> None:
         if at <= self.clock.now():
             self.worker.wake()
-
-
-def _hang_up(completer: Completer) -> None:
-    """Close the connections of a model after its running calls."""
-    close: Callable[[], None] = getattr(completer, "close", lambda: None)
-    close()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, TypeVar, overload
 
 from ..errors import Invalid
@@ -15,7 +16,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile(r"[\w.-]{1,200}")
 _registered: dict[str, Callable[..., Any]] = {}
 _loaded: set[str] = set()
-_lock = Lock()
 
 
 @overload
@@ -29,8 +29,8 @@ def function(given: str) -> Callable[[F], F]: ...
 def function(given: Any) -> Any:
     """Register a function under its own name, or under another: `@function` or `@function("reply")`.
 
-    It gets the message, and `memory` if it has a parameter of that name: `get_content`, `set_content` and `delete_content`,
-    bound to the app, the user and the session of the run. An `async` function awaits them.
+    It gets the message, and `memory` if it has a parameter of that name: `get_content`, `set_content`, `delete_content`, `search`
+    and `files`, bound to the app, the user and the session of the run. An `async` function awaits them.
     """
     if isinstance(given, str):
         return lambda body: register(given, body)
@@ -41,21 +41,18 @@ def register(name: str, body: F) -> F:
     """Register a function, or replace the one of that name."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name[:100]!r} cannot name a function: use letters, digits, '_', '-' and '.'.")
-    with _lock:
-        _registered[name] = body
+    _registered[name] = body
     return body
 
 
-def unregister(name: str) -> None:
-    with _lock:
-        _registered.pop(name, None)
-
-
 def load_modules(modules: str) -> None:
-    """Import modules that register functions, each once. Their names are separated by commas."""
+    """Import modules that register functions, each once. Their names are separated by commas. They may be in the current folder,
+    which comes last, so that its files replace no installed module."""
     for module in filter(None, map(str.strip, modules.split(","))):
         if module in _loaded:
             continue
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
         try:
             importlib.import_module(module)
         except Exception as error:

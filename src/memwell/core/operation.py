@@ -10,17 +10,21 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from .. import typed
 from ..errors import Invalid
+from ..model.field_readers import convert_request, list_members, render_formats
 from ..model.fields import NOT_ALLOWED, check_identifier, check_word
 from .access import OwnerKind, Role
+
+if TYPE_CHECKING:
+    from ..jobs.queue import StoredJob
 
 Effect = Literal["read", "write", "erase"]
 
@@ -39,6 +43,14 @@ class Example:
     given: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
+class Awaited(NamedTuple):
+    """A job that an answer waits for. `answer` makes the answer, from a call and the job as it is then, None if it is gone."""
+
+    job: str
+    timeout_s: float
+    answer: Callable[[Any, StoredJob | None], Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     name: str
@@ -52,14 +64,32 @@ class Operation:
     run: Callable[[Any, Any], Any]
     example: Example
     owner: OwnerKind | None
+    """The kind of owner that a field `user` or `flow` of the request names, which must match the scope of a key."""
+
     outside: bool
     status: int
     envelope: bool
     any_scope: bool
+    """True if keys of any scope may call it. The operation itself limits what they reach."""
+
     repeatable: bool
+    """True if it can have an idempotency key."""
+
     patient: bool
+    """True if it may take seconds."""
+
     tells: Callable[[Any], dict[str, Any]] | None
+    """Picks the details of a read event from the response: names and reasons, never content."""
+
+    stored: Any
+    """The type of the answer that is stored for retries, if it is not the response, which is then built from it."""
+
     carries: str | None
+    """The field that the body of a request may hold as bytes."""
+
+    awaits: Callable[[Any, Any], Awaited | None] | None
+    """Tells from the request and the result which job to wait for before the answer."""
+
     path_fields: tuple[str, ...]
     names: tuple[tuple[str, Callable[[str, str], str]], ...]
     """The fields that are in `NAME_CHECKS`, with their checks."""
@@ -68,7 +98,7 @@ class Operation:
     """True if it only reads, in one transaction."""
 
     sole: bool
-    """True if it usually reads with one statement."""
+    """True if it usually reads with one statement, which is faster without a transaction."""
 
     @property
     def group(self) -> str:
@@ -113,18 +143,15 @@ def operation(
     repeatable: bool = True,
     patient: bool = False,
     tells: Callable[[Any], dict[str, Any]] | None = None,
+    stored: Any = None,
     carries: str | None = None,
+    awaits: Callable[[Any, Any], Awaited | None] | None = None,
     sole: bool = False,
     request: type[msgspec.Struct] | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation. Its annotations give the types of the request and the response.
 
-    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. With `owner`,
-    the request has a field `user` or `flow`, which must match the scope of a key. With `any_scope=True`, keys of any scope may
-    call it, and the operation itself limits what they reach. Without `repeatable` it
-    cannot have an idempotency key; a `patient` one may wait for seconds. `tells` picks the details of a read event from the
-    response: names and reasons, never content. `carries` names the field that the body of a request may hold as bytes. A
-    `sole` operation usually reads with one statement, which is faster without a transaction.
+    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `Operation` has the flags.
     """
     method, path = route.split(" ")
 
@@ -150,7 +177,9 @@ def operation(
             repeatable=repeatable,
             patient=patient,
             tells=tells,
+            stored=hints["return"] if stored is None else stored,
             carries=carries,
+            awaits=awaits,
             sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
             names=tuple((name, NAME_CHECKS[name]) for name in kind.__struct_fields__ if name in NAME_CHECKS),
@@ -179,13 +208,15 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all responses."""
 
 
-def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = True) -> msgspec.Struct:
+def to_request(
+    operation: Operation, data: dict[str, Any], *, strict: bool = True, zone: tzinfo = UTC
+) -> msgspec.Struct:
     """Convert data to a request, or raise Invalid. A tenant in the data is ignored: it comes from the credential."""
     kind = operation.request
     if "tenant" in data and "tenant" not in kind.__struct_fields__:
         data = {key: value for key, value in data.items() if key != "tenant"}
     try:
-        request = typed.convert(data, kind, strict=strict)
+        request: msgspec.Struct = convert_request(data, kind, strict=strict, zone=zone)
     except msgspec.ValidationError as error:
         raise explain_invalid(kind, str(error)) from None
     except RecursionError:
@@ -199,42 +230,102 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
 
 def explain_invalid(kind: type[msgspec.Struct], message: str) -> Invalid:
     """Turn a message of msgspec into an Invalid that includes the description of the field."""
+    if named := re.search(r" - at `(?:key|\$)` in `\$\.?([^`]*)`", message):
+        return Invalid(f"The names of the fields in `{named[1]}` must be text.", field=named[1])
     reason, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
     name = re.match(r"\w*", path)
     field = name[0] if name else ""
+    inner = _find_type(kind, path)
     if unknown := re.search(r"unknown field `(\w+)`", reason):
-        known = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
-        return Invalid(f"There is no field `{unknown[1]}`. The fields are {known}.", field=unknown[1])
+        struct = next((one for one in list_members(inner) if hasattr(one, "__struct_fields__")), kind)
+        known = ", ".join(f"`{name}`" for name in struct.__struct_fields__)
+        place = f" in `{path}`" if path and struct is not kind else ""
+        return Invalid(f"There is no field `{unknown[1]}`{place}. The fields are {known}.", field=unknown[1])
     if missing := re.search(r"missing required field `(\w+)`", reason):
         name_of_field = f"{path}.{missing[1]}".lstrip(".")
-        return Invalid(f"`{name_of_field}` is missing. {field_advice(kind, missing[1])}".strip(), field=name_of_field)
+        return Invalid(
+            f"`{name_of_field}` is missing. {field_advice(kind, name_of_field)}".strip(), field=name_of_field
+        )
     if "matching regex" in reason:
         reason = NOT_ALLOWED
-    if "nvalid enum value" in reason and (choices := _choices(kind, field)):
-        reason = f"{reason} (it is {choices})"
-    if path == "" and where.startswith("` in `$."):  # the name of a property
-        field = path = re.sub(r"\W.*", "", where.removeprefix("` in `$."))
-        reason = "the names of properties must be text"
-    sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
-    return Invalid(f"{sentence} {field_advice(kind, field)}".strip(), field=path or field)
+    said = _reword(reason, inner)
+    if said is None:
+        sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
+    else:
+        sentence = f"`{path}` {said}." if path else f"The request {said}."
+    return Invalid(f"{sentence} {field_advice(kind, path or field)}".strip(), field=path or field)
 
 
-def _choices(kind: Any, field: str) -> str:
-    """The values of a field that is a Literal."""
-    hint = typing.get_type_hints(kind).get(field)
-    options = [one for part in (hint, *typing.get_args(hint)) for one in _literals(part)]
-    return " or ".join(f"`{one}`" for one in options)
+def reword_error(kind: Any, message: str) -> str:
+    """Say in the words of JSON what is wrong, and with which field, by a message of msgspec."""
+    reason, _, where = message.partition(" - at `$")
+    path = where.rstrip("`").lstrip(".")
+    said = _reword(reason, _find_type(kind, path))
+    return message if said is None else f"`{path}` {said}" if path else said
 
 
-def _literals(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+_JSON_TYPES = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "datetime": "a time",
+    "bytes": "Base64",
+}
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than", "==": "exactly"}
+_PARTS = {"str": "characters", "array": "items", "object": "fields"}
 
 
-def field_advice(kind: Any, field: str) -> str:
-    """The description of a field, at any level of its type."""
-    hint = typing.get_type_hints(kind, include_extras=True).get(field)
-    return _description(hint) if hint is not None else ""
+def _reword(reason: str, hint: Any) -> str | None:
+    """Say in the words of JSON which type, size or choice msgspec expected; None if the reason is another one."""
+    if reason == "Invalid RFC3339 encoded datetime":
+        return "is not a time"
+    if (found := re.fullmatch(r"Invalid enum value (.+)", reason)) and (choices := _choices(hint)):
+        return f"cannot be {found[1]}: it is {choices}"
+    if found := re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)`", reason):
+        wanted = [_JSON_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null" or found[1] == "null"]
+        return f"must be {' or '.join(wanted)}, not {_JSON_TYPES.get(found[2], found[2])}"
+    if found := re.fullmatch(r"Expected `(\w+)[^`]*` (of length )?([<>=]+) (-?[\d.]+)", reason):
+        size = f"{_BOUNDS[found[3]]} {found[4].removesuffix('.0')}"
+        return f"must have {size} {_PARTS.get(found[1], 'items')}" if found[2] else f"must be {size}"
+    return None
+
+
+def _choices(hint: Any) -> str:
+    """The values of a type that is a Literal."""
+    options = [
+        one for part in list_members(hint) if typing.get_origin(part) is Literal for one in typing.get_args(part)
+    ]
+    shown = [f"`{one}`" for one in options]
+    return " or ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def _find_type(kind: Any, path: str) -> Any:
+    """Return the type at a path such as `messages[0].role`; None if it has none."""
+    found = kind
+    for part in re.findall(r"\w+|\[[^\]]*\]", path):
+        options = [_step_into(one, part) for one in list_members(found)]
+        found = next((one for one in options if one is not None), None)
+    return found
+
+
+def _step_into(hint: Any, part: str) -> Any:
+    """Return the type of a field of a struct, or of the values in a list or an object."""
+    if part.startswith("["):
+        inner = [one for one in typing.get_args(hint) if one is not ...]
+        return inner[-1] if typing.get_origin(hint) in (list, dict, tuple) else None
+    is_struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+    return typing.get_type_hints(hint, include_extras=True).get(part) if is_struct else None
+
+
+def field_advice(kind: Any, path: str) -> str:
+    """The description of the field at a path, or of the closest one around it that has a description."""
+    parts = re.findall(r"\w+|\[[^\]]*\]", path)
+    around = ("".join(one if one[0] == "[" else f".{one}" for one in parts[:end]) for end in range(len(parts), 0, -1))
+    return next(filter(None, (_description(_find_type(kind, one)) for one in around)), "")
 
 
 def _description(hint: Any) -> str:
@@ -244,3 +335,15 @@ def _description(hint: Any) -> str:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return next(filter(None, map(_description, typing.get_args(hint))), "")
     return ""
+
+
+def build_schemas(types: Sequence[Any], ref_template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the JSON Schemas of requests and responses for other programs, and those that they refer to by name."""
+    text = msgspec.json.encode(msgspec.json.schema_components(types, ref_template=ref_template))
+    schemas, components = msgspec.json.decode(render_formats(text).replace(_LOOKAHEAD, b""))
+    return schemas, components
+
+
+_LOOKAHEAD = rb"(?!\\n)"
+"""Follows a `$` in Python's patterns, where `$` also matches before a final line break. JSON Schema does not need it, and
+many of its readers do not support lookahead."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -126,6 +127,7 @@ def owner_operation(
     return declare
 
 
+@cache
 def _add_owner(base: type[OwnerRequest], kind: OwnerKind) -> type[msgspec.Struct]:
     """The request type with the field `user` or `flow`."""
     return msgspec.defstruct(

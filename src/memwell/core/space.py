@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..clock import SECOND, Clock
-from ..erasure.erase import bury
+from ..erasure.erase import bury, thing_of
 from ..errors import Stale
 from ..ids import inner_id, new_id
 from ..jobs import queue
@@ -50,14 +50,31 @@ class Located(NamedTuple):
     address_id: int
 
 
+class Kept(Response, frozen=True, kw_only=True):
+    """A place that an erasure has not reached, and the reason."""
+
+    place: str
+    reason: str
+
+
+class Remains(Response, frozen=True, kw_only=True):
+    """A place where erased bytes stay for some time, and until when."""
+
+    place: str
+    until: str
+
+
 class Erasure(Response, frozen=True, kw_only=True):
     """A started erasure. The data is hidden already; the job erases its bytes, and its result is the receipt. If the job ends
-    within seconds, the receipt is here too: `layers` counts the erased data, and `residual` the traces that were found."""
+    within seconds, the receipt is here too: `layers` counts the erased data, and `residual` the traces that were found. `kept`
+    lists places that may concern a forgotten user and were not reached, `remains` those where erased bytes stay for some time."""
 
     job: str
     sessions: int
     layers: dict[str, int] | None = None
     residual: int | None = None
+    kept: list[Kept] | None = None
+    remains: list[Remains] | None = None
 
 
 class Space(msgspec.Struct, eq=False):
@@ -72,6 +89,8 @@ class Space(msgspec.Struct, eq=False):
     _embeds: bool = False
     _collections: dict[Place, tuple[int, Policy]] = {}
     touched: dict[int, Touched] = {}
+    mentioned: set[int] = set()
+    """Documents, runs and collections that the answer describes; see `thing_of`."""
     answers_until: int | None = None
     looked: int = 0
     """Characters screened for secrets so far."""
@@ -79,6 +98,9 @@ class Space(msgspec.Struct, eq=False):
     """Cost of the schema validation so far, as a share of the limit."""
     run: str | None = None
     """The workflow run that made the call, if any."""
+    run_user: str | None = None
+    """The user that the run belongs to. What it writes is erased with the user, and so are addresses with the user's name that it
+    writes to."""
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -103,8 +125,12 @@ class Space(msgspec.Struct, eq=False):
         for seq, draft in enumerate(drafts, first):
             entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
             entries.append(entry)
+            if self.run_user is not None and path != self.run_user:
+                self.tx.send("add_tie", tie=written_for(self.run_user), address_id=-docid)
             if not place.sealed:
                 upkeep.add_entry(self.tx, docid, address_id, collection_id, entry, policy.language)
+        if self.run_user == path:
+            self.tx.send("add_tie", tie=f"user/{path}", address_id=address_id)
         if entries and self._embeds and not place.sealed:
             queue.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
             self._embeds = False  # once is enough
@@ -131,12 +157,18 @@ class Space(msgspec.Struct, eq=False):
         self.tx.send("end_address", id=address.id, now=self.now)
         return True
 
-    def bury(self, addresses: Sequence[Row], facts: int = 0) -> Erasure:
-        """Hide addresses (id, collection, kind) from every read; a job erases them. `facts` were erased with them already."""
+    def bury(
+        self, addresses: Sequence[Row], layers: dict[str, int] | None = None, kept: Sequence[Kept] = ()
+    ) -> Erasure:
+        """Hide addresses (id, collection, kind) from every read; a job erases them. `layers` counts what was erased with them
+        already, and `kept` are places that the receipt lists as not reached."""
         for address_id, collection_id, _ in addresses:
             self.touch(collection_id, address_id)
-        job = bury(self.tx, addresses, self.now, {"facts": facts} if facts else None)
-        return Erasure(job=job, sessions=sum(kind == "timeline" for _, _, kind in addresses))
+        job = bury(
+            self.tx, addresses, self.now, layers, kept=[{"place": one.place, "reason": one.reason} for one in kept]
+        )
+        sessions = sum(kind == "timeline" for _, _, kind in addresses)
+        return Erasure(job=job, sessions=sessions, kept=list(kept) or None)
 
     def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
         """Mark an address as changed, for the event and so that the stored answer is erased together with it."""
@@ -144,6 +176,10 @@ class Space(msgspec.Struct, eq=False):
         if before is not None and before.entries:
             entries, entry_id = before.entries + entries, ""
         self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
+
+    def mention(self, kind: str, thing_id: str) -> None:
+        """Note that the answer describes a document, a run or a collection, with which the stored answer is erased."""
+        self.mentioned.add(thing_of(kind, thing_id))
 
     def answer_until(self, moment: int) -> None:
         """Limit the lifetime of the stored answer, because it holds data that expires at that moment."""
@@ -273,3 +309,8 @@ class Space(msgspec.Struct, eq=False):
 def worker_space(tx: Tx, reach: TenantStore, clock: Clock, *, embeds: bool = True) -> Space:
     """The space of a tenant for a job."""
     return Space(tx, Principal(reach.key, "admin", "worker"), clock, clock.now(), None, embeds)
+
+
+def written_for(user: str) -> str:
+    """Return the tie of entries, by their negative numbers, to the user whose run wrote them."""
+    return f"wrote/{user}"

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, NamedTuple
 
-from msgspec import Meta
-
 from ..clock import to_datetime
 from ..errors import NotFound
 from ..model.collection import Address, Entry, Place
+from ..model.field_readers import moment_limits
 from ..model.fields import to_instant
 from ..model.filter import Filter, Life
 from .owners import OwnerRequest
@@ -22,8 +21,8 @@ from .space import Space
 PIECE = 1000
 """Versions per query."""
 
-AsOf = Annotated[datetime, Meta(description="Return memory as it was known at this time (RFC 3339).")]
-ValidAt = Annotated[datetime, Meta(description="Return only facts that were true at this time (RFC 3339).")]
+AsOf = Annotated[datetime, moment_limits("Return memory as it was known at this time")]
+ValidAt = Annotated[datetime, moment_limits("Return only facts that were true at this time")]
 
 
 class TimeTravelRequest(OwnerRequest, frozen=True, kw_only=True):
@@ -87,6 +86,31 @@ def list_facts_at(
         if len(found) < PIECE or (at.as_of is not None and found[-1].known_from > at.as_of):
             return
         after = found[-1].seq
+
+
+def list_facts_in(
+    space: Space, place: Place, at: Moments, start: tuple[str, int] = ("", 0), condition: Filter | None = None
+) -> Iterator[tuple[str, FactLife]]:
+    """Like `list_facts_at`, for all addresses of a collection, by path, each with its path. `start` is a path and a sequence
+    number there."""
+    path, after = start
+    while True:
+        address = space.address(place, path)
+        if address is not None:
+            yield from ((path, one) for one in list_facts_at(space, address, at, after, condition))
+        collection_id = space.find_collection_id(place)
+        if collection_id is None:
+            return
+        rows = space.tx.rows(
+            "lives_after_path", condition, collection_id=collection_id, path=path, now=space.now, limit=PIECE
+        )
+        # The last address of a whole piece may have more: the next round reads it from its beginning.
+        path, after = (rows[-1][-1] if len(rows) == PIECE else ""), 0
+        found = [(row[-1], FactLife(*row[:-1])) for row in rows if row[-1] != path or not path]
+        kinds = fact_kinds(at.valid_at)
+        yield from (one for one in found if one[1].kind in kinds and one[1].fits(*at))
+        if not path:
+            return
 
 
 def require_version_at(space: Space, place: Place, fact_id: str, at: Moments) -> FactLife:

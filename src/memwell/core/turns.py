@@ -12,7 +12,18 @@ from msgspec import Meta
 from .. import typed
 from ..clock import to_datetime
 from ..model.collection import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin, Place
-from ..model.fields import MAX_BATCH, Label, Metadata, Role, check_content, to_instant, to_json, to_metadata
+from ..model.field_readers import moment_limits
+from ..model.fields import (
+    MAX_BATCH,
+    Label,
+    Metadata,
+    Role,
+    check_content,
+    encode_metadata,
+    to_instant,
+    to_json,
+    to_metadata,
+)
 from .operation import Request, Response
 from .space import Space
 
@@ -20,9 +31,7 @@ TurnText = Annotated[
     str,
     Meta(description="The text of the turn, 1 byte to 1 MiB, kept exactly. It may be empty if there are `tool_calls`."),
 ]
-OccurredAt = Annotated[
-    datetime, Meta(description="Time of the turn, if not now, in RFC 3339, such as 2026-04-19T10:00:00Z.")
-]
+OccurredAt = Annotated[datetime, moment_limits("Time of the turn, if not now")]
 ToolCalls = Annotated[
     list[dict[str, Any]], Meta(max_length=100, description="The tool calls that an assistant asked for.")
 ]
@@ -107,7 +116,7 @@ def to_draft(turn: NewTurn) -> Draft:
         content=check_content(turn.content, may_be_empty=bool(turn.tool_calls)),
         name=turn.name,
         tool=tool,
-        metadata=None if turn.metadata is None else to_json(turn.metadata),
+        metadata=encode_metadata(turn.metadata),
         origin=_origin(turn),
         occurred_at=to_instant(turn.occurred_at),
     )

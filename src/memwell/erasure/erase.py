@@ -10,6 +10,7 @@ that no upload comes in between.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +40,7 @@ SHINGLE = 24
 FILED = ("record", "text")
 """Kinds of addresses that have files: the session of a file, and its own address while it is deleted."""
 EVERY_RUN = "*"
+RUN = "run"
 
 _ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives", "file_lives")
 _WORD = re.compile(r"[a-z]{12,}")
@@ -50,11 +52,18 @@ _FILES_OF = 1 << 62
 
 
 def bury(
-    tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None, *, spared: str | None = None
+    tx: Tx,
+    addresses: Sequence[Row],
+    now: int,
+    counts: dict[str, int] | None = None,
+    *,
+    spared: str | None = None,
+    kept: Sequence[dict[str, str]] = (),
 ) -> str:
     """Hide addresses (id, collection, kind) from every read and enqueue their erasure. Return the id of the job.
 
-    `spared` is the run that keeps its data about them because it deletes them itself, or `EVERY_RUN` if they have expired."""
+    `spared` is the run that keeps its data about them because it deletes them itself, or `EVERY_RUN` if they have expired. `kept`
+    are the places that the receipt lists as not reached."""
     grave = _grave(tx, now)
     layers = Counter(counts or {})
     buried = {row[0] for row in addresses}
@@ -75,12 +84,13 @@ def bury(
         tx.send("delete_ties_of", addresses=encode_numbers(ids))
         tx.send("bury_addresses", addresses=encode_numbers(ids), grave=grave)
         log.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
-    payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
+    payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers), "kept": kept}
     return queue.enqueue(tx, "erase", payload, now)
 
 
 def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
-    """Delete a collection whose addresses are all buried."""
+    """Delete a collection whose addresses are all buried, and the stored answers that describe it."""
+    forget_answers(tx, [thing_of("collection", str(collection_id))])
     tx.send("delete_collection", id=collection_id)
     log.note(tx, "collection", str(collection_id), now)
 
@@ -105,6 +115,24 @@ def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
 def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
     """Enqueue the removal of the last traces of a deletion from the database file."""
     return queue.enqueue(tx, "erase", {"addresses": [], "layers": layers}, now)
+
+
+def scrub_soon(tx: Tx, now: int) -> None:
+    """Have the last traces of a deletion removed from the database file. Many deletions share one job."""
+    queue.ensure_slot(tx, "erase", now, now)
+
+
+def forget_thing(tx: Tx, kind: str, thing_id: str, now: int) -> None:
+    """Empty the stored answers that describe a deleted document or run, and remove its last traces soon."""
+    forget_answers(tx, [thing_of(kind, thing_id)])
+    scrub_soon(tx, now)
+
+
+def thing_of(kind: str, thing_id: str) -> int:
+    """The pseudo-address that stands for a document, a run or a collection among the addresses that stored answers describe.
+    It is negative, as no address is."""
+    digest = hashlib.blake2b(f"{kind}\x00{thing_id}".encode(), digest_size=8).digest()
+    return -1 - (int.from_bytes(digest, "big") >> 2)
 
 
 def _grave(tx: Tx, now: int) -> int:
@@ -177,10 +205,12 @@ def files_of(address_id: int) -> int:
 
 
 def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
-    """Empty the inputs and outputs of the workflow runs that touched some addresses. Return the count."""
+    """Empty the inputs and outputs of the workflow runs that touched some addresses, and the stored answers that name them.
+    Return the number of runs."""
     known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
     runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
     for some in batches(runs):
+        forget_answers(tx, [thing_of(RUN, run_id) for run_id in some])
         for statement in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
             tx.send(statement, runs=msgspec.json.encode(some).decode())
     if len(runs) < len(known):
@@ -193,8 +223,8 @@ def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> 
 
 def erase(run: JobRun) -> dict[str, Any]:
     """Run the `erase` job. Each step stores its progress on the job, so that it continues after a crash."""
-    addresses: list[tuple[int, str]] = run.payload["addresses"]
-    layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
+    addresses: list[tuple[int, str]] = run.payload.get("addresses", [])
+    layers: Counter[str] = Counter((run.progress or run.payload).get("layers"))
 
     def sample(tx: Tx) -> tuple[list[bytes], list[str]]:
         digests = [digest for address_id, kind in addresses if kind in FILED for digest in _digests_at(tx, address_id)]
@@ -202,14 +232,19 @@ def erase(run: JobRun) -> dict[str, Any]:
 
     def scrub(rewrite: Rewrite) -> int:
         if not run.scrub(rewrite):
-            raise Unavailable("A reader blocked the write-ahead log from being emptied. The job will be retried.")
+            raise Unavailable("A reader is in the way of the removal of the last traces. The job will be retried.")
         return _count_traces(run, addresses, needles, digests)
 
     needles, digests = run.read(sample)
     at = 0
     while at < len(addresses):
         at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
-    return {"layers": dict(layers), "residual": scrub("small") and scrub("always")}
+    if run.read(_find_forgotten_users):
+        run.write(_drop_forgotten_users)
+    kept = {"kept": run.payload["kept"]} if run.payload.get("kept") else {}
+    residual = scrub("small") and scrub("always")
+    remains = [one._asdict() for one in run.find_remains()]
+    return {"layers": dict(layers), "residual": residual, **({"remains": remains} if remains else {}), **kept}
 
 
 def run_erase(engine: Any, run: JobRun) -> dict[str, Any] | Repeat:
@@ -238,6 +273,20 @@ def _erase_some(
             at += 1
     run.note(tx, {"layers": layers})
     return at, layers
+
+
+def _find_forgotten_users(tx: Tx) -> bool:
+    """Return True if there are users of whom nothing is left but the name."""
+    return bool(tx.rows("unused_anchors", limit=1) or tx.rows("users_without_records", limit=1))
+
+
+def _drop_forgotten_users(tx: Tx) -> None:
+    """Delete the names of users of whom nothing else is left."""
+    for (address_id,) in tx.rows("unused_anchors", limit=BATCH):
+        tx.send("delete_address", id=address_id)
+    for (collection_id,) in tx.rows("users_without_records", limit=BATCH):
+        forget_answers(tx, [thing_of("collection", str(collection_id))])
+        tx.send("delete_collection", id=collection_id)
 
 
 def _delete_batch(tx: Tx, address_id: int) -> int:
@@ -362,7 +411,8 @@ def sweep(run: JobRun) -> Repeat:
 
 
 def delete_run(tx: Tx, run_id: str) -> int:
-    """Delete a workflow run with its steps. Return the number of runs."""
+    """Delete a workflow run with its steps, and the stored answers that name it. Return the number of runs."""
+    forget_answers(tx, [thing_of(RUN, run_id)])
     tx.send("delete_run_steps", run_id=run_id)
     tx.send("delete_run_touches", run_id=run_id)
     return tx.run("delete_run", id=run_id)

@@ -1,5 +1,7 @@
-"""Retention: the `expire` job frees the bytes of expired data, which reads never see, and deletes old answers, jobs, events
-and runs."""
+"""Retention: the `expire` job frees the bytes of expired data, and deletes old answers, jobs, events and runs.
+
+Reads never see expired data: their SQL compares `expires_at` with the clock. `records/records.py` gives records their lifetime.
+"""
 
 from __future__ import annotations
 

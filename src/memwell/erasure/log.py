@@ -46,12 +46,12 @@ def note_addresses(tx: Tx, kind: Literal["address", "ended"], addresses: Iterabl
 
 def list_lines(tx: Tx) -> list[Line]:
     """All lines of the log, in order."""
-    found: list[Line] = []
+    lines: list[Line] = []
     after = 0
     while rows := tx.rows("page_erasure", after=after, limit=PAGE):
-        found += [Line(*row[1:]) for row in rows]
+        lines += [Line(*row[1:]) for row in rows]
         after = rows[-1][0]
-    return found
+    return lines
 
 
 def is_sound(line: Line) -> bool:

@@ -1,6 +1,6 @@
-"""The text of DOCX files: paragraphs and table cells in their order. Runs only in the child process.
+"""The text of DOCX files: headers, then paragraphs and table cells in their order, then footers. Runs only in the child process.
 
-The part with the text is unpacked and parsed as a stream, so that a large document needs little memory. Pictures are never
+Each part with text is unpacked and parsed as a stream, so that a large document needs little memory. Pictures are never
 unpacked. Unpacked bytes are counted, because headers may be wrong. A document type, and with it every entity, is rejected: Word
 files do not have one.
 """
@@ -17,6 +17,8 @@ from .text_reader import Unreadable, shorten
 
 RELATIONS = "_rels/.rels"
 MAX_RELATIONS = 1_000_000  # bytes
+MAX_PARTS = 50
+"""The most headers, and the most footers, that are read."""
 _STEP = 1 << 16
 _NO_MEMORY = expat.errors.codes[expat.errors.XML_ERROR_NO_MEMORY]
 _PIECE = 1 << 15
@@ -42,7 +44,10 @@ def read_pieces(content: bytes, max_unpacked: int) -> Iterator[str]:
         raise Unreadable("is encrypted, or from a Word version before 2007 (.doc): save it as .docx without a password")
     try:
         archive = zipfile.ZipFile(BytesIO(content))  # never closed: Python cannot leave a `with` when memory is out
-        yield from _parse(_unpack(archive, _find_main_part(archive), max_unpacked))
+        room = _Room(max_unpacked)
+        for name in _list_parts(archive):
+            yield from _parse(_unpack(archive, name, room))
+            yield "\n"
     except zipfile.BadZipFile as error:
         raise Unreadable(f"is damaged: {shorten(error)}") from None
     except expat.ExpatError as error:
@@ -51,25 +56,48 @@ def read_pieces(content: bytes, max_unpacked: int) -> Iterator[str]:
         raise Unreadable(f"is damaged: its XML is not well-formed ({shorten(error)})") from None
 
 
-def _find_main_part(archive: zipfile.ZipFile) -> str:
-    """Return the name of the part with the text, according to the relations of the package."""
-    targets: list[str] = []
+class _Room:
+    """The bytes that may still be unpacked."""
 
-    def add_relation(name: str, attributes: dict[str, str]) -> None:
-        if attributes.get("Type", "").endswith("/officeDocument"):
-            targets.append(attributes.get("Target", ""))
+    def __init__(self, size: int) -> None:
+        self.size = self.left = size
+
+
+def _list_parts(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the parts with text: headers, the main part, footers. Equal headers of several sections count once."""
+    main = next((target for kind, target in _list_relations(archive, RELATIONS) if kind == "officeDocument"), None)
+    if main is None:
+        raise Unreadable("is damaged: it is not a Word document")
+    folder, name = posixpath.split(main)
+    relations = posixpath.join(folder, "_rels", f"{name}.rels")
+    entries = {one.filename: (one.CRC, one.file_size) for one in archive.infolist()}
+    found: dict[str, dict[tuple[int, int], str]] = {"header": {}, "footer": {}}
+    for kind, target in _list_relations(archive, relations) if relations in entries else ():
+        if kind in found and target in entries and len(found[kind]) < MAX_PARTS:
+            found[kind].setdefault(entries[target], target)
+    return [*found["header"].values(), main, *found["footer"].values()]
+
+
+def _list_relations(archive: zipfile.ZipFile, name: str) -> list[tuple[str, str]]:
+    """Return the kinds and the targets of relations, according to a part of the package that lists them."""
+    found: list[tuple[str, str]] = []
+    folder = posixpath.dirname(posixpath.dirname(name))
+
+    def add_relation(_name: str, attributes: dict[str, str]) -> None:
+        target = attributes.get("Target", "")
+        if target and attributes.get("TargetMode") != "External":
+            path = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+            found.append((attributes.get("Type", "").rpartition("/")[2], path))
 
     parser = _create_parser()
     parser.StartElementHandler = add_relation
-    for step in _unpack(archive, RELATIONS, MAX_RELATIONS):
+    for step in _unpack(archive, name, _Room(MAX_RELATIONS)):
         parser.Parse(step)
     parser.Parse(b"", True)
-    if not targets:
-        raise Unreadable("is damaged: it is not a Word document")
-    return posixpath.normpath(targets[0].lstrip("/"))
+    return found
 
 
-def _unpack(archive: zipfile.ZipFile, name: str, max_size: int) -> Iterator[bytes]:
+def _unpack(archive: zipfile.ZipFile, name: str, room: _Room) -> Iterator[bytes]:
     """Yield the bytes of a part, and count them while they are unpacked."""
     try:
         part = archive.getinfo(name)
@@ -79,13 +107,14 @@ def _unpack(archive: zipfile.ZipFile, name: str, max_size: int) -> Iterator[byte
         raise Unreadable("is encrypted")
     if part.compress_type not in _METHODS:
         raise Unreadable("is damaged: it is packed in a way that Word does not use")
-    left = max_size if part.file_size <= max_size else -1
+    if part.file_size > room.left:
+        room.left = -1
     stream = archive.open(part)
-    while left >= 0 and (step := stream.read(_STEP)):
-        left -= len(step)
+    while room.left >= 0 and (step := stream.read(_STEP)):
+        room.left -= len(step)
         yield step
-    if left < 0:
-        raise Unreadable(f"unpacks to more than {max_size // 1_000_000:,} MB")
+    if room.left < 0:
+        raise Unreadable(f"unpacks to more than {room.size // 1_000_000:,} MB")
 
 
 def _parse(steps: Iterator[bytes]) -> Iterator[str]:

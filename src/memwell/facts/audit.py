@@ -13,8 +13,8 @@ from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space
 from ..model.collection import Place
-from ..screening.screen import find_suspicion
-from .plan import Candidate, KnownFact
+from ..screening.secrets import find_secret_in_fact
+from .datatypes import Candidate, KnownFact
 from .plans import FLOW_DONE, USER_DONE
 from .reconcile import reconcile
 
@@ -100,8 +100,7 @@ def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]
             report("echo", [fact.id], "Its only source is the assistant.")
         if fact.valid_to is not None and fact.valid_to <= now:
             report("stale", [fact.id], "Its validity has ended, but it still counts as current.")
-        suspicion = find_suspicion(fact.content)
-        if suspicion is not None and suspicion.reason == "secret":
+        if find_secret_in_fact(fact.content) is not None:
             report("secret", [fact.id], "It looks like a secret.")
     for ids in by_words.values():
         if len(ids) > 1:

@@ -1,9 +1,9 @@
-"""The `consolidate` job: turn the new turns of a session into facts, one chunk of turns after another.
+"""Consolidation: turn the new turns of a session into facts, as an operation and as a job.
 
     read_chunk           read the next turns of the session from a snapshot
     extract_statements   extract candidates with a language model if one is configured, otherwise with the rules (`rules/`)
     build_draft          decide what to do with each candidate (`plan_builder`, `reconcile`)
-    apply_draft          write the facts and how far the session is consolidated, in one transaction
+    apply_draft          write the facts and how far the session is consolidated, in one transaction (`plans`)
 
 If the facts change between reading and writing, the plan is built again. An interrupted job continues with the next chunk.
 """
@@ -12,38 +12,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import msgspec
-from msgspec import structs
+from msgspec import Meta
 
 from .. import typed
 from ..clock import to_datetime
+from ..core.dispatch import Call
+from ..core.engine import Engine
+from ..core.operation import Example, Response
+from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space, worker_space
-from ..errors import Stale, Unavailable
-from ..ids import inner_id, new_id
-from ..jobs.queue import JobRun
-from ..model.collection import Draft, Entry, Place
-from ..search import upkeep
+from ..errors import NotFound, Stale, Unavailable
+from ..jobs.queue import JobKind, JobRun
+from ..model.collection import Entry
+from ..model.fields import SessionId
+from ..screening.secrets import list_answered, mask_secrets
 from ..storage.port import TenantStore, Tx
-from .fact_rows import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
-from .model_extractor import extract_by_model
-from .plan import Extraction, Plan, PlanBody, PlanDraft, Session, Step, Turn, count_steps, encode_steps, find_session
-from .plan_builder import NeighbourSearch, build_plan, quote_planted
+from .datatypes import Extraction, PlanBody, PlanDraft, Session, StoredPlan, Turn, count_steps, find_session
+from .plans import FLOW_SAID, USER_SAID, Plan, apply_draft, find_last_fact_seq, store_draft, to_response
 from .rules.extractor import extract_with_reasons
 
 if TYPE_CHECKING:
-    from ..core.engine import Engine
     from ..search.search_engine import SearchEngine
 
 MAX_TRIES = 8
+"""Number of plans that are built if the facts keep changing."""
 CONTEXT_TURNS = 6
 """Number of earlier turns that are read for context, such as the question before an answer."""
 MAX_TURNS = 1000
 """Maximum number of turns in a chunk."""
 UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
-_STALE_PLAN = "The facts have changed since this plan was built. Build a new plan."
 _decode_metadata = typed.decoder(dict[str, Any])
 
 
@@ -61,13 +62,16 @@ class Chunk(NamedTuple):
 
 
 def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
-    turns = []
+    """Convert entries to turns, as extractors see them: without the secrets, which no fact may contain."""
+    turns, before = [], ""
     for entry in entries:
         if entry.content.strip():
             role = "tool" if entry.origin in ("tool", "document") else entry.role or "user"
             speaker, known = _speaker(entry, role, session)
             day = to_datetime(entry.occurred_at).date()
-            turns.append(Turn(entry.id, role, speaker, entry.content, day, known, entry.kind == "note"))
+            content = mask_secrets(entry.content, list_answered(before, entry.content))
+            turns.append(Turn(entry.id, role, speaker, content, day, known, entry.kind == "note"))
+            before = entry.content
     return turns
 
 
@@ -104,18 +108,22 @@ def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
     if not entries:
         return None
     rows = tx.rows("last_entries", address_id=address_id, before=entries[0].seq, now=now, limit=CONTEXT_TURNS)
-    return Chunk(session, entries, _last_fact_seq(space, session), [Entry(*row) for row in reversed(rows)])
+    return Chunk(session, entries, find_last_fact_seq(space, session), [Entry(*row) for row in reversed(rows)])
 
 
 def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]) -> Extraction:
     """Extract candidates with a language model if one is configured, otherwise with the rules."""
     if engine.completer is None:
         return extract_with_reasons(turns)
+    from .model_extractor import extract_by_model  # here, because few servers have a model
+
     return extract_by_model(*engine.completer, reach, engine.clock, turns)
 
 
 def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> PlanDraft:
     """Decide what to do with each candidate, given the current facts. Nothing is written."""
+    from .plan_builder import NeighbourSearch, build_plan, quote_planted  # here, because it imports numpy
+
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
@@ -124,46 +132,76 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     return build_plan(chunk.session, entries, [*new, *planted], neighbours, proposed=proposed)
 
 
-def apply_draft(space: Space, chunk: Chunk, draft: PlanDraft, extracted: Extraction) -> tuple[Plan, PlanBody]:
-    """Apply a draft and store its plan, in the transaction of the space."""
-    plan_id = new_id()
-    body = apply_plan(space, chunk.session, draft, plan_id, chunk.head)
-    plan = to_plan(space, chunk, draft, extracted, plan_id)._replace(
-        state="applied", steps=encode_steps(body), applied_at=space.now
-    )
-    write_plan(space, plan)
-    space.touch(chunk.session.collection_id, chunk.session.address_id)
-    return plan, body
+# -- the operation
 
 
-def to_plan(space: Space, chunk: Chunk, draft: PlanDraft, extracted: Extraction, plan_id: str) -> Plan:
-    return Plan(
-        id=plan_id,
-        collection_id=space.collection(chunk.session.facts)[0],
-        address_id=chunk.session.address_id,
-        state="proposed",
-        method=extracted.method,
-        note=extracted.note,
-        head=chunk.head,
-        first_seq=draft.first_seq,
-        last_seq=draft.last_seq,
-        steps=encode_steps(PlanBody(draft.steps)),
-        created_at=space.now,
-        applied_at=None,
-        reverted_at=None,
-    )
+DryRun = Annotated[bool, Meta(description="Return the plan without applying it.")]
 
 
-def write_plan(space: Space, plan: Plan) -> None:
-    columns = plan._asdict()
-    del columns["reverted_at"]
-    space.tx.send("add_plan", now=columns.pop("created_at"), **columns)
+class Consolidated(Response, frozen=True, kw_only=True):
+    """The plan for a session; null if all of its turns were consolidated before."""
+
+    session: str
+    plan: Plan | None = None
+
+
+class Consolidate(OwnerRequest, frozen=True, kw_only=True):
+    """The session to consolidate."""
+
+    session: SessionId
+    dry_run: DryRun = False
+
+
+@owner_operation(
+    "consolidate",
+    "POST /sessions/{session}/consolidate",
+    effect="write",
+    outside=True,
+    patient=True,
+    user=Example({"session": "monday", "dry_run": True}, USER_SAID),
+    flow=Example({"session": "alice-42", "dry_run": True}, FLOW_SAID),
+)
+def consolidate(call: Call, request: Consolidate) -> Consolidated:
+    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it."""
+
+    def read(space: Space) -> Chunk | None:
+        address = space.address(request.owner.timeline, request.session)
+        if address is None:
+            raise NotFound("There is no such session.")
+        return read_chunk(space, address.id, None)
+
+    answer: Consolidated | None = call.find_answer()
+    if answer is not None:
+        return answer
+    reach, engine = TenantStore(call.engine.store, call.principal.tenant), call.engine
+    for _ in range(MAX_TRIES):
+        chunk = call.read(read)
+        if chunk is None:
+            return Consolidated(session=request.session)
+        extracted = extract_statements(engine, reach, chunk.turns)
+        draft = build_draft(reach, engine.recall, chunk, extracted)
+        try:
+            return call.write(partial(_store, request=request, chunk=chunk, draft=draft, extracted=extracted))
+        except Stale:
+            continue
+    raise Stale("The facts kept changing while the plan was built. Try again.")
+
+
+def _store(
+    space: Space, *, request: Consolidate, chunk: Chunk, draft: PlanDraft, extracted: Extraction
+) -> Consolidated:
+    """Apply a plan and store it. A dry run only stores it."""
+    if request.dry_run:
+        plan = store_draft(space, chunk.session, draft, extracted, chunk.head)
+    else:
+        plan, _ = apply_draft(space, chunk.session, draft, extracted, chunk.head)
+    return Consolidated(session=chunk.session.path, plan=to_response(space, plan))
 
 
 # -- the job
 
 
-def consolidate_session(engine: Engine, run: JobRun) -> dict[str, Any]:
+def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
     address_id, upto = run.job.address_id, run.payload.get("to_seq")
     done: Counter[str] = Counter()
     plans: list[str] = []
@@ -183,7 +221,9 @@ def _read_next(run: JobRun, address_id: int, upto: int | None) -> Chunk | None:
     return run.read(lambda tx: read_chunk(worker_space(tx, run.reach, run.clock), address_id, upto))
 
 
-def _plan_and_apply(run: JobRun, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> tuple[Plan, PlanBody]:
+def _plan_and_apply(
+    run: JobRun, recall: SearchEngine, chunk: Chunk, extracted: Extraction
+) -> tuple[StoredPlan, PlanBody]:
     """Build a plan and apply it. Repeat this if the facts changed in between."""
     for _ in range(MAX_TRIES):
         draft = build_draft(run.reach, recall, chunk, extracted)
@@ -199,9 +239,9 @@ def _plan_and_apply(run: JobRun, recall: SearchEngine, chunk: Chunk, extracted: 
 
 def _apply_and_report(
     tx: Tx, run: JobRun, chunk: Chunk, draft: PlanDraft, extracted: Extraction
-) -> tuple[Plan, PlanBody]:
+) -> tuple[StoredPlan, PlanBody]:
     space = worker_space(tx, run.reach, run.clock)
-    result = apply_draft(space, chunk, draft, extracted)
+    result = apply_draft(space, chunk.session, draft, extracted, chunk.head)
     operation = f"{chunk.session.dialect}s.consolidate"
     for one in space.touched.values():
         event = {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries}
@@ -209,96 +249,4 @@ def _apply_and_report(
     return result
 
 
-# -- applying a plan
-
-
-def apply_plan(space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int) -> PlanBody:
-    """Carry out the steps, and return them with the versions of the facts that were written."""
-    if _last_fact_seq(space, session) != head:
-        raise Stale(_STALE_PLAN)
-    span = {"seen": draft.first_seq - 1, "upto": draft.last_seq}
-    if not space.tx.run("advance_distilled", id=session.address_id, collection_id=session.collection_id, **span):
-        raise Stale("These turns were consolidated or deleted in the meantime.")
-    own = {step.id for step in draft.steps}
-    later = {step.ended_by for step in draft.steps if step.ended_by and step.ended_by not in own}
-    if any(space.entry(session.facts, fact_id) is None for fact_id in later):
-        raise Stale(_STALE_PLAN)
-    for step in draft.steps:
-        _change_targets(space, session.facts, step)
-    added = _add_facts(space, session.facts, [step for step in draft.steps if step.do in ("add", "supersede")], plan_id)
-    stated = [step for step in draft.steps if step.do != "skip"]
-    for step in stated:
-        for one in step.evidence:
-            space.tx.send(
-                "add_evidence",
-                id=inner_id(),
-                fact_id=step.id,
-                entry_id=one.entry,
-                address_id=session.address_id,
-                first_char=one.start,
-                end_char=one.end,
-                origin=one.origin,
-                said_at=one.said_at,
-                plan_id=plan_id,
-            )
-    cited = list(dict.fromkeys(one.entry for step in stated for one in step.evidence))
-    # search finds the facts from now on, not the notes that they came from
-    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(cited).decode())
-    upkeep.mark_changed(space.tx, rows)
-    steps = [added[step.id] if step.do in ("add", "supersede") else step for step in draft.steps]
-    return PlanBody(steps=steps, notes=cited if rows else [])
-
-
-def _last_fact_seq(space: Space, session: Session) -> int:
-    """Return a number that changes with each written fact. A plan is valid as long as the number stays the same."""
-    address = space.address(session.facts, FACTS_PATH)
-    return 0 if address is None else address.last_seq
-
-
-def _change_targets(space: Space, place: Place, step: Step) -> None:
-    """Confirm the fact that a step merges into, or end the facts that it supersedes."""
-    for target in step.targets:
-        if step.do == "merge":
-            confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
-            if not space.tx.run("set_confidence", **confirmed):
-                raise Stale(_STALE_PLAN)
-        elif step.do == "supersede":
-            located = space.entry(place, target.id)
-            if located is None or located.entry.version != target.version:
-                raise Stale(_STALE_PLAN)
-            end_fact(space, place, located, Ending("past", step.valid_from, step.id))
-
-
-def _add_facts(space: Space, place: Place, steps: Sequence[Step], plan_id: str) -> dict[str, Step]:
-    """Write new facts, and return their steps by id, with the versions that were written."""
-    ids = msgspec.json.encode([step.id for step in steps]).decode()
-    used = space.tx.rows("entries_exist", ids=ids) if steps else []
-    versions = {fact_id: list_versions(space.tx, fact_id)[-1].version + 1 for fact_id, _ in used}
-    numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
-    for fact_id in versions:  # the id exists, because the same passage was consolidated before
-        located = space.entry(place, fact_id)
-        if located is not None:
-            version = located.entry.version
-            rows = space.tx.rows("retire_entry", id=fact_id, version=version, now=space.now)
-            upkeep.mark_changed(space.tx, rows)
-    if numbered:
-        space.append(place, FACTS_PATH, [_to_draft(step) for step in numbered])
-    for step in numbered:
-        row = FactRow(step.id, step.version, step.subject, step.same, step.topic, step.valid_from, step.valid_to)
-        row = row._replace(plan_id=plan_id, held=step.held, ended_by=step.ended_by or None)
-        write_fact(space, place, row)
-    return {step.id: step for step in numbered}
-
-
-def _to_draft(step: Step) -> Draft:
-    return Draft(
-        kind="held" if step.held else "past" if step.past else "fact",
-        content=step.text,
-        name=step.speaker,
-        origin=step.origin,  # type: ignore[arg-type]
-        importance=step.importance,
-        confidence=step.confidence,
-        occurred_at=max(one.said_at for one in step.evidence),
-        id=step.id,
-        version=step.version,
-    )
+JOBS = (JobKind("consolidate", run_consolidation),)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ..core.space import Located, Space
 from ..model.collection import Draft, Entry, Place
 from ..storage.port import Tx
-from .plan import PlanBody, decode_steps, encode_steps
-from .statement import lookup_keys, parse_statement
+from .datatypes import PlanBody, decode_steps, encode_steps
+from .wording import lookup_keys, parse_statement
 
 FACTS_PATH = ""
 """Path of the facts of a whole flow or user."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
@@ -16,9 +16,11 @@ from ..core.owners import Owner, OwnerRequest, flow_facts, flow_timeline, owner_
 from ..core.space import Located, Space
 from ..core.time_travel import (
     FactLife,
+    Moments,
     TimeTravelRequest,
     list_entries_at,
     list_facts_at,
+    list_facts_in,
     require_version_at,
     to_moments,
 )
@@ -39,12 +41,12 @@ from ..model.fields import (
     check_content,
     check_number,
     cut,
+    encode_metadata,
     from_cursor,
     to_cursor,
-    to_json,
     to_metadata,
 )
-from ..model.filter import parse
+from ..model.filter import Filter, parse
 from .fact_rows import (
     FACTS_PATH,
     NOT_ENDED,
@@ -106,7 +108,7 @@ class Memories(Response, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-class Deleted(Response, frozen=True, kw_only=True):
+class DeletedMemory(Response, frozen=True, kw_only=True):
     """The deleted memory, and the job that erases its remaining traces."""
 
     id: str
@@ -182,7 +184,7 @@ def write(space: Space, request: Write) -> Memory:
         origin="system",
         importance=check_number(request.importance, "importance"),
         confidence=check_number(request.confidence, "confidence"),
-        metadata=to_json(request.metadata),
+        metadata=encode_metadata(request.metadata),
     )
     owner = Owner("flow", request.flow)
     if request.session is not None:
@@ -212,23 +214,70 @@ class ListFlowMemories(TimeTravelRequest, frozen=True, kw_only=True):
 
 @owner_operation("memories", "GET /memories", user=Example({}, USER_DONE), flow=Example({}, _WRITTEN))
 def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) -> Memories:
-    """List the memories of a {owner} in the order they became known; now, or as of another time."""
+    """List the memories of a {owner}, now or as of another time: those about the whole {owner} first, then those of each session,
+    in the order they became known."""
+    facts = request.owner.facts
     session = request.session if isinstance(request, ListFlowMemories) else None
-    address = space.address(request.owner.facts, session or FACTS_PATH)
-    if address is None:
-        return Memories(memories=[])
     at, condition = to_moments(request), parse(request.filter) if request.filter else None
+    start = (FACTS_PATH if session is None else session, 0)
     if at.is_set:
         # all pages read at the time of the first page, so that changes between pages do not omit or repeat memories
-        seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
+        path, seq, begun_at = from_cursor("memories_then", request.cursor, *start, _last_moment(space, facts))
         at = at if at.as_of is not None else at._replace(as_of=begun_at)
-        facts = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
-        lives, further = cut(facts, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
-        return Memories(memories=_to_memories_then(space, lives), next_cursor=further)
-    (seq,) = from_cursor("memories", request.cursor, 0)
-    entries = space.after(address, seq, request.limit + 1, condition, kind="fact")
-    page, further = cut(entries, request.limit, lambda entry: to_cursor("memories", entry.seq))
-    return Memories(memories=to_memories(space, page, address.path), next_cursor=further)
+        lives = _list_lives(space, facts, at, session, (path, seq), condition)
+        then, further = cut(
+            list(islice(lives, request.limit + 1)),
+            request.limit,
+            lambda one: to_cursor("memories_then", one[0], one[1].seq, begun_at),
+        )
+        return Memories(memories=_to_memories_then(space, [life for _, life in then]), next_cursor=further)
+    path, seq = from_cursor("memories", request.cursor, *start)
+    found = _list_facts(space, facts, session, (path, seq), request.limit + 1, condition)
+    page, further = cut(found, request.limit, lambda one: to_cursor("memories", one[0], one[1].seq))
+    stored = find_stored(space, [entry for _, entry in page])
+    return Memories(
+        memories=[to_memory(entry, path, stored.get(entry.id)) for path, entry in page], next_cursor=further
+    )
+
+
+def _list_facts(
+    space: Space, facts: Place, session: str | None, start: tuple[str, int], limit: int, condition: Filter | None
+) -> list[tuple[str, Entry]]:
+    """Return the next facts with their paths: those of a session, or of all paths."""
+    path, seq = start
+    address = space.address(facts, path)
+    entries = [] if address is None else space.after(address, seq, limit, condition, kind="fact")
+    found = [(path, entry) for entry in entries]
+    collection_id = space.find_collection_id(facts)
+    if session is not None or collection_id is None or len(found) == limit:
+        return found
+    rows = space.tx.rows(
+        "facts_after_path",
+        condition,
+        collection_id=collection_id,
+        path=path,
+        now=space.now,
+        limit=limit - len(found),
+    )
+    return found + [(row[-1], Entry(*row[:-1])) for row in rows]
+
+
+def _list_lives(
+    space: Space, facts: Place, at: Moments, session: str | None, start: tuple[str, int], condition: Filter | None
+) -> Iterator[tuple[str, FactLife]]:
+    """Yield the next facts that were known and true then, with their paths: those of a session, or of all paths."""
+    if session is None:
+        return list_facts_in(space, facts, at, start, condition)
+    address = space.address(facts, session)
+    lives = list_facts_at(space, address, at, start[1], condition) if address else ()
+    return ((session, one) for one in lives)
+
+
+def _last_moment(space: Space, facts: Place) -> int:
+    """Return the current time, or that of the newest fact if the clock was set back since."""
+    collection_id = space.find_collection_id(facts)
+    row = None if collection_id is None else space.tx.row("last_used", collection_id=collection_id, now=space.now)
+    return max(space.now, row[0] or 0) if row else space.now
 
 
 class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
@@ -282,7 +331,7 @@ def update_memory(space: Space, request: UpdateMemory) -> Memory:
         origin="system" if content != old.content else old.origin,  # type: ignore[arg-type]
         importance=old.importance if request.importance is None else check_number(request.importance, "importance"),
         confidence=old.confidence if request.confidence is None else check_number(request.confidence, "confidence"),
-        metadata=old.metadata if request.metadata is None else to_json(request.metadata),
+        metadata=old.metadata if request.metadata is None else encode_metadata(request.metadata),
         occurred_at=old.occurred_at,
     )
     fields = ("content", "importance", "confidence", "metadata")
@@ -302,7 +351,7 @@ class OneMemory(OwnerRequest, frozen=True, kw_only=True):
 
 
 @owner_operation("delete_memory", "DELETE /memories/{id}", effect="erase", status=202, user=_USER_FACT, flow=_FLOW_FACT)
-def delete_memory(space: Space, request: OneMemory) -> Deleted:
+def delete_memory(space: Space, request: OneMemory) -> DeletedMemory:
     """Erase a memory of a {owner} and its history permanently. The turns that it came from stay."""
     facts = request.owner.facts
     located = space.entry(facts, request.id)
@@ -313,7 +362,7 @@ def delete_memory(space: Space, request: OneMemory) -> Deleted:
     count, answers = erase_fact(space.tx, request.id, space.now)
     space.touch(space.collection(facts)[0], address_id)
     forget_runs(space.tx, [address_id])
-    return Deleted(id=request.id, job=scrub_later(space.tx, space.now, {"facts": count, "answers": answers}))
+    return DeletedMemory(id=request.id, job=scrub_later(space.tx, space.now, {"facts": count, "answers": answers}))
 
 
 @owner_operation("memory_history", "GET /memories/{id}/history", user=_USER_FACT, flow=Example(_DISTILLED, FLOW_DONE))

@@ -28,10 +28,11 @@ from ..clock import Clock
 from ..errors import ModelFailed
 from ..models.completer import Completer, Completion, LLMConfig, Message, estimate_tokens, get_reason
 from ..models.spending import Ledger, Spent, charge_failure
+from ..screening.secrets import shorten_masks
 from ..storage.port import TenantStore
-from .plan import Candidate, Extraction, Kind, Source, Turn
+from .datatypes import Candidate, Extraction, Kind, Source, Turn
 from .rules.extractor import extract
-from .statement import MONTHS, WEEKDAYS
+from .wording import MONTHS, WEEKDAYS
 
 # -- the prompt
 
@@ -137,7 +138,7 @@ def _render_turn(number: int, piece: Piece) -> str:
         "day": turn.day.isoformat(),
         "role": _replace_surrogates(turn.role),
         "speaker": _replace_surrogates(turn.speaker),
-        "text": _replace_surrogates(piece.text),
+        "text": _replace_surrogates(shorten_masks(piece.text)),
     }
     return msgspec.json.encode(line | ({"told_to_remember": True} if turn.note else {})).decode()
 
@@ -306,14 +307,14 @@ def strip_wrapping(text: str) -> str:
     return fenced[1] if fenced else text
 
 
-def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
-    """Return True if brackets are nested deeper than the limit. Takes linear time."""
+def is_too_deep(text: str) -> bool:
+    """Return True if brackets are nested deeper than `MAX_DEPTH`. Takes linear time."""
     depth = 0
     for match in _BRACKETS.finditer(text):
         bracket = match[0]
         if bracket in "[{":
             depth += 1
-            if depth > limit:
+            if depth > MAX_DEPTH:
                 return True
         elif bracket in "]}":
             depth -= 1

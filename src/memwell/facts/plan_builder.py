@@ -20,14 +20,17 @@ from ..clock import to_datetime, to_micros
 from ..ids import derive_id
 from ..model.collection import TRUST, Entry, Place
 from ..model.filter import Where
+from ..screening.found_secret import FoundSecret
 from ..screening.screen import find_suspicion, lowest_trust
+from ..screening.secrets import MASK, SHOWN_MASK, list_secrets, mask_secrets, shorten_masks
 from ..storage.port import Row, TenantStore, Tx
+from ..text.hidden import remove_hidden
+from .datatypes import NOT_PEOPLE, Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .fact_rows import FACTS_PATH, StoredFact
-from .plan import NOT_PEOPLE, Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
-from .reconcile import Decision, combine_confidence, reconcile
+from .reconcile import Decision, Reason, combine_confidence, reconcile
 from .rules.passages import blank_code, blank_recalled_memory
 from .rules.phrase import quote_speaker
-from .statement import lookup_keys, parse_statement, subject_person
+from .wording import lookup_keys, parse_statement, subject_person
 
 if TYPE_CHECKING:
     from ..models.embedder import Vectors
@@ -165,10 +168,43 @@ def build_plan(
 
     `proposed`: a model worded the candidates. Their text is screened as well as the passages that they cite.
     """
-    builder = _PlanBuilder(session, {entry.id: entry for entry in entries}, search, proposed)
-    for one in search.find(candidates):
+    by_id = {entry.id: entry for entry in entries}
+    screened = _Screen(by_id, proposed)
+    builder = _PlanBuilder(session, by_id, search, screened)
+    for one in search.find([screened.mask(candidate) for candidate in candidates]):
         builder.decide(one)
     return PlanDraft(builder.steps, session.distilled_seq + 1, entries[-1].seq)
+
+
+class _Screen:
+    """Finds the candidates that rest on a secret or look planted, which are quarantined.
+
+    `proposed`: a model worded the candidates. It has seen no secret, but its text may repeat a planted instruction.
+    """
+
+    def __init__(self, entries: Mapping[str, Entry], proposed: bool) -> None:
+        self.proposed = proposed
+        self._entries = entries
+        self._secrets = cache(lambda id_: list_secrets(self._entries[id_].content))
+
+    def mask(self, candidate: Candidate) -> Candidate:
+        """Hide secrets in a candidate, also one that a question and its answer make together, and remove hidden characters."""
+        return candidate._replace(text=remove_hidden(shorten_masks(mask_secrets(candidate.text))))
+
+    def find_reason(self, candidate: Candidate) -> str | None:
+        """Return the reason for a quarantine; None if there is none."""
+        source = candidate.sources[0]
+        statement = self._entries[source.id]
+        if SHOWN_MASK in candidate.text or (not self.proposed and any(map(self._overlaps_secret, candidate.sources))):
+            return "secret"
+        words = statement.content[source.start : source.end]
+        judged = [words, candidate.text] if self.proposed else [words]
+        found = (find_suspicion(text, statement.origin) for text in judged)  # type: ignore[arg-type]
+        return next((one.reason for one in found if one is not None), None)
+
+    def _overlaps_secret(self, source: Source) -> bool:
+        secrets: list[FoundSecret] = self._secrets(source.id)
+        return any(one.start < source.end and source.start < one.end for one in secrets)
 
 
 class _NewFacts:
@@ -191,9 +227,11 @@ class _NewFacts:
 class _PlanBuilder:
     """Builds the steps one by one. Each candidate is also compared with earlier steps."""
 
-    def __init__(self, session: Session, entries: Mapping[str, Entry], search: NeighbourSearch, proposed: bool) -> None:
+    def __init__(
+        self, session: Session, entries: Mapping[str, Entry], search: NeighbourSearch, screen: _Screen
+    ) -> None:
         self.steps: list[Step] = []
-        self._session, self._entries, self._proposed = session, entries, proposed
+        self._session, self._entries, self._screen = session, entries, screen
         self._similar, self._parse = search.similar, search.parse
         self._new: dict[str, int] = {}
         self._of_person: defaultdict[str | None, _NewFacts] = defaultdict(_NewFacts)
@@ -205,7 +243,7 @@ class _PlanBuilder:
         candidate, step = neighbours.candidate, self._draft_step(neighbours)
         repeats = TRUST[step.origin] < TRUST["user"]
         if repeats and self._is_echo(neighbours):
-            self.steps.append(structs.replace(step, do="skip", id="", reason="echo"))
+            self.steps.append(structs.replace(step, do="skip", id="", reason=Reason.ECHO))
             return
         known = [] if step.held else [*self._stored_neighbours(neighbours), *self._new_neighbours(neighbours, step)]
         decision = reconcile(candidate, known, _day(step), repeats=repeats, parse=self._parse)
@@ -217,7 +255,7 @@ class _PlanBuilder:
             case "merge":
                 self._merge(step, decision, stored)
             case _ if step.id in self._new:
-                self.steps.append(structs.replace(step, do="skip", id="", reason="same_words"))
+                self.steps.append(structs.replace(step, do="skip", id="", reason=Reason.SAME_WORDS))
             case _:
                 self._add(step, decision, stored)
 
@@ -229,10 +267,7 @@ class _PlanBuilder:
         ]
         statement, *others = evidence
         # the question of an assistant does not lower the trust in a short answer
-        origins = [one.origin for one in others if self._proposed or one.origin != "assistant"]
-        words = entries[statement.entry].content[statement.start : statement.end]
-        judged = [words, candidate.text] if self._proposed else [words]
-        suspicion = next(filter(None, (find_suspicion(text, statement.origin) for text in judged)), None)  # type: ignore[arg-type]
+        origins = [one.origin for one in others if self._screen.proposed or one.origin != "assistant"]
         since = candidate.valid_from
         return Step(
             do="add",
@@ -252,7 +287,7 @@ class _PlanBuilder:
             id=derive_id(
                 self._session.dialect, self._session.name, statement.entry, str(statement.start), candidate.text
             ),
-            held=None if suspicion is None else suspicion.reason,
+            held=self._screen.find_reason(candidate),
         )
 
     def _is_echo(self, neighbours: Neighbours) -> bool:
@@ -358,23 +393,36 @@ MAX_QUOTE = 500
 
 
 def quote_planted(turns: Sequence[Turn], candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return candidates that quote parts of turns that look planted and gave no other candidate."""
+    """Return candidates that quote parts of turns that look planted or hold a secret, and gave no other candidate. Secrets are
+    masked in them."""
     taken = defaultdict[str, list[Source]](list)
     for one in candidates:
         taken[one.sources[0].id].append(one.sources[0])
     planted = []
     for turn in turns:
-        if turn.role in NOT_PEOPLE or len(turn.text) > MAX_TYPED:
+        if turn.role in NOT_PEOPLE:
             continue
-        text = blank_code(blank_recalled_memory(turn.text))
+        memory = blank_recalled_memory(mask_secrets(turn.text))
+        text = blank_code(memory)
+        if MASK in memory:  # a secret counts in code, too
+            text = "".join(one if one == MASK else other for one, other in zip(memory, text, strict=True))
+        elif len(turn.text) > MAX_TYPED:
+            continue
         for start, end in _unused_spans(text, taken[turn.id]):
             words = text[start:end].strip()
-            if words and find_suspicion(words) is not None:
-                excerpt = words if len(words) <= MAX_QUOTE else f"{words[:MAX_QUOTE]}…"
+            if MASK in words or (words and len(turn.text) <= MAX_TYPED and find_suspicion(words) is not None):
+                excerpt = _cut_quote(words)
                 subject, source = turn.speaker if turn.known else None, Source(turn.id, start, end)
                 quote = quote_speaker(excerpt, turn.speaker)
                 planted.append(Candidate(quote, subject, "instruction", (source,), importance=0.1, confidence=0.5))
     return planted
+
+
+def _cut_quote(words: str) -> str:
+    """Cut a quote to `MAX_QUOTE` characters, around its first secret if it has one."""
+    start = max(0, words.find(MASK) - MAX_QUOTE // 2)
+    words = shorten_masks(words[start:])
+    return words if len(words) <= MAX_QUOTE else f"{words[:MAX_QUOTE]}…"
 
 
 def _unused_spans(text: str, taken: Sequence[Source]) -> Iterator[tuple[int, int]]:

@@ -1,50 +1,53 @@
-"""Operations on plans: consolidate a session, and list, read, apply and revert plans."""
+"""Plans: store and apply the decisions of a consolidation, and list, read, apply and revert them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
+import msgspec
+from msgspec import structs
 
 from ..clock import optional_datetime, to_datetime
-from ..core.dispatch import Call
-from ..core.engine import Engine
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space
 from ..errors import Conflict, NotFound, Stale
-from ..ids import new_id
-from ..jobs.queue import JobKind, JobRun
-from ..model.collection import Place
-from ..model.fields import AnyId, Cursor, Limit, SessionId, cut, from_cursor, to_cursor
-from ..storage.port import TenantStore
-from .plan import Extraction, PlanDraft, Step, count_steps, decode_steps, encode_steps, find_session
-from .plan import Plan as StoredPlan
-from .retract import revert_plan as revert_steps
-
-if TYPE_CHECKING:
-    from .consolidation import Chunk
+from ..ids import inner_id, new_id
+from ..model.collection import Draft, Place
+from ..model.fields import AnyId, Cursor, Limit, cut, from_cursor, to_cursor
+from ..search import upkeep
+from .datatypes import (
+    Extraction,
+    PlanBody,
+    PlanDraft,
+    Session,
+    Step,
+    StoredPlan,
+    count_steps,
+    decode_steps,
+    encode_steps,
+    find_session,
+)
+from .fact_rows import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
+from .retract import Retraction
 
 LATEST = "~"
 """Sorts after every id."""
-TRIES = 5
-
-DryRun = Annotated[bool, Meta(description="Return the plan without applying it.")]
+_STALE_PLAN = "The facts have changed since this plan was built. Build a new plan."
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "name": "Alice", "content": "I live in Lisbon."}
-_FLOW_SAID = (("flows.append", _TURN),)
-_FLOW_PLANNED = (*_FLOW_SAID, ("flows.consolidate", {"flow": "support", "session": "alice-42", "dry_run": True}))
-FLOW_DONE = (*_FLOW_SAID, ("flows.consolidate", {"flow": "support", "session": "alice-42"}))
+FLOW_SAID = (("flows.append", _TURN),)
+_FLOW_PLANNED = (*FLOW_SAID, ("flows.consolidate", {"flow": "support", "session": "alice-42", "dry_run": True}))
+FLOW_DONE = (*FLOW_SAID, ("flows.consolidate", {"flow": "support", "session": "alice-42"}))
 _NOTE = {"user": "alice", "content": "I live in Lisbon.", "session": "monday"}
-_USER_SAID = (("users.add", _NOTE),)
-_USER_PLANNED = (*_USER_SAID, ("users.consolidate", {"user": "alice", "session": "monday", "dry_run": True}))
-USER_DONE = (*_USER_SAID, ("users.consolidate", {"user": "alice", "session": "monday"}))
+USER_SAID = (("users.add", _NOTE),)
+_USER_PLANNED = (*USER_SAID, ("users.consolidate", {"user": "alice", "session": "monday", "dry_run": True}))
+USER_DONE = (*USER_SAID, ("users.consolidate", {"user": "alice", "session": "monday"}))
 _ID = {"id": "$1.plan.id"}
 
 
-class Words(Response, frozen=True, kw_only=True):
+class Passage(Response, frozen=True, kw_only=True):
     """A passage of a turn. `end` is the position after its last character."""
 
     turn: str
@@ -61,7 +64,7 @@ class PlanStep(Response, frozen=True, kw_only=True):
     reason: str
     text: str
     kind: str
-    evidence: list[Words]
+    evidence: list[Passage]
     importance: float
     confidence: float
     origin: str
@@ -97,67 +100,6 @@ class Plans(Response, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-class Consolidated(Response, frozen=True, kw_only=True):
-    """The plan for a session; null if all of its turns were consolidated before."""
-
-    session: str
-    plan: Plan | None = None
-
-
-class Consolidate(OwnerRequest, frozen=True, kw_only=True):
-    """The session to consolidate."""
-
-    session: SessionId
-    dry_run: DryRun = False
-
-
-@owner_operation(
-    "consolidate",
-    "POST /sessions/{session}/consolidate",
-    effect="write",
-    outside=True,
-    patient=True,
-    user=Example({"session": "monday", "dry_run": True}, _USER_SAID),
-    flow=Example({"session": "alice-42", "dry_run": True}, _FLOW_SAID),
-)
-def consolidate(call: Call, request: Consolidate) -> Consolidated:
-    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it."""
-    from .consolidation import build_draft, extract_statements, read_chunk
-
-    def read(space: Space) -> Chunk | None:
-        address = space.address(request.owner.timeline, request.session)
-        if address is None:
-            raise NotFound("There is no such session.")
-        return read_chunk(space, address.id, None)
-
-    reach, engine = TenantStore(call.engine.store, call.principal.tenant), call.engine
-    for _ in range(TRIES):
-        chunk = call.read(read)
-        if chunk is None:
-            return Consolidated(session=request.session)
-        extracted = extract_statements(engine, reach, chunk.turns)
-        draft = build_draft(reach, engine.recall, chunk, extracted)
-        store = partial(_store_plan, chunk=chunk, draft=draft, extracted=extracted, dry_run=request.dry_run)
-        try:
-            return call.write(store)
-        except Stale:
-            continue
-    raise Stale("The facts kept changing while the plan was built. Try again.")
-
-
-def _store_plan(space: Space, *, chunk: Chunk, draft: PlanDraft, extracted: Extraction, dry_run: bool) -> Consolidated:
-    """Apply a plan and store it. A dry run only stores it."""
-    from .consolidation import apply_draft, to_plan, write_plan
-
-    if dry_run:
-        plan = to_plan(space, chunk, draft, extracted, new_id())
-        write_plan(space, plan)
-        space.touch(chunk.session.collection_id, chunk.session.address_id)
-    else:
-        plan, _ = apply_draft(space, chunk, draft, extracted)
-    return Consolidated(session=chunk.session.path, plan=_to_response(space, plan))
-
-
 class ListPlans(OwnerRequest, frozen=True, kw_only=True):
     """Selects a page of plans."""
 
@@ -174,7 +116,7 @@ def list_plans(space: Space, request: ListPlans) -> Plans:
     (before,) = from_cursor("plans", request.cursor, LATEST)
     rows = space.tx.rows("list_plans", collection_id=collection, before=before, limit=request.limit + 1)
     page, further = cut([StoredPlan(*row) for row in rows], request.limit, lambda plan: to_cursor("plans", plan.id))
-    return Plans(plans=[_to_response(space, plan) for plan in page], next_cursor=further)
+    return Plans(plans=[to_response(space, plan) for plan in page], next_cursor=further)
 
 
 class OnePlan(OwnerRequest, frozen=True, kw_only=True):
@@ -186,7 +128,7 @@ class OnePlan(OwnerRequest, frozen=True, kw_only=True):
 @owner_operation("plan", "GET /plans/{id}", user=Example(_ID, _USER_PLANNED), flow=Example(_ID, _FLOW_PLANNED))
 def plan(space: Space, request: OnePlan) -> Plan:
     """Read one plan."""
-    return _to_response(space, _require_plan(space, request.owner.facts, request.id))
+    return to_response(space, _require_plan(space, request.owner.facts, request.id))
 
 
 @owner_operation(
@@ -198,8 +140,6 @@ def plan(space: Space, request: OnePlan) -> Plan:
 )
 def apply_plan(space: Space, request: OnePlan) -> Plan:
     """Apply a plan, unless the facts have changed since it was built."""
-    from .consolidation import apply_plan as apply_steps
-
     plan = _require_plan(space, request.owner.facts, request.id)
     if plan.state != "proposed":
         raise Conflict(f"This plan is already {plan.state}.")
@@ -207,12 +147,12 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
     if session is None:
         raise NotFound("The session of this plan was deleted.")
     draft = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
-    steps = apply_steps(space, session, draft, plan.id, plan.head)
+    steps = _apply_steps(space, session, draft, plan.id, plan.head)
     applied = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now)
     settled = {"state": "applied", "steps": applied.steps, "applied_at": space.now, "reverted_at": None}
     space.tx.run("settle_plan", id=plan.id, seen="proposed", **settled)
     space.touch(session.collection_id, session.address_id)
-    return _to_response(space, applied)
+    return to_response(space, applied)
 
 
 @owner_operation(
@@ -221,11 +161,25 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
 def revert_plan(space: Space, request: OnePlan) -> Plan:
     """Undo the changes of a plan. The turns themselves stay."""
     plan = _require_plan(space, request.owner.facts, request.id)
-    revert_steps(space, request.owner.facts, plan)
+    if plan.state != "applied":
+        raise Conflict(f"This plan is {plan.state}. Only an applied plan can be reverted.")
+    body = decode_steps(plan.steps)
+    space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
+    Retraction(space, request.owner.facts).update_facts({step.id for step in body.steps if step.id})
+    for step in reversed(body.steps):
+        versions = list_versions(space.tx, step.id) if step.do == "merge" else []
+        if versions and versions[-1].plan_id is None:  # a person wrote the fact: it gets its old confidence back
+            for one in step.targets:
+                space.tx.run("set_confidence", id=one.id, version=one.version, confidence=one.confidence)
+    ids = msgspec.json.encode(body.notes).decode()
+    upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
+    times = {"applied_at": plan.applied_at, "reverted_at": space.now}
+    if not space.tx.run("settle_plan", id=plan.id, seen="applied", state="reverted", steps=encode_steps(body), **times):
+        raise Conflict("Another request has just reverted this plan.")
     session = find_session(space.tx, plan.address_id)
     if session is not None:
         space.touch(session.collection_id, session.address_id)
-    return _to_response(space, plan._replace(state="reverted", reverted_at=space.now))
+    return to_response(space, plan._replace(state="reverted", reverted_at=space.now))
 
 
 def _require_plan(space: Space, facts: Place, plan_id: str) -> StoredPlan:
@@ -236,7 +190,7 @@ def _require_plan(space: Space, facts: Place, plan_id: str) -> StoredPlan:
     return StoredPlan(*row)
 
 
-def _to_response(space: Space, plan: StoredPlan) -> Plan:
+def to_response(space: Space, plan: StoredPlan) -> Plan:
     steps = decode_steps(plan.steps).steps
     session = find_session(space.tx, plan.address_id)
     return Plan(
@@ -262,7 +216,7 @@ def _to_step(step: Step) -> PlanStep:
         text=step.text,
         kind=step.kind,
         evidence=[
-            Words(turn=one.entry, start=one.start, end=one.end, origin=one.origin, said_at=to_datetime(one.said_at))
+            Passage(turn=one.entry, start=one.start, end=one.end, origin=one.origin, said_at=to_datetime(one.said_at))
             for one in step.evidence
         ],
         importance=step.importance,
@@ -276,10 +230,138 @@ def _to_step(step: Step) -> PlanStep:
     )
 
 
-def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
-    from .consolidation import consolidate_session
-
-    return consolidate_session(engine, run)
+# -- storing and applying a plan
 
 
-JOBS = (JobKind("consolidate", run_consolidation),)
+def store_draft(space: Space, session: Session, draft: PlanDraft, extracted: Extraction, head: int) -> StoredPlan:
+    """Store a plan without applying it."""
+    plan = _to_stored(space, session, draft, extracted, head)
+    return _write_plan(space, session, plan)
+
+
+def apply_draft(
+    space: Space, session: Session, draft: PlanDraft, extracted: Extraction, head: int
+) -> tuple[StoredPlan, PlanBody]:
+    """Apply a plan and store it, in the transaction of the space."""
+    plan = _to_stored(space, session, draft, extracted, head)
+    body = _apply_steps(space, session, draft, plan.id, head)
+    plan = plan._replace(state="applied", steps=encode_steps(body), applied_at=space.now)
+    return _write_plan(space, session, plan), body
+
+
+def _to_stored(space: Space, session: Session, draft: PlanDraft, extracted: Extraction, head: int) -> StoredPlan:
+    return StoredPlan(
+        id=new_id(),
+        collection_id=space.collection(session.facts)[0],
+        address_id=session.address_id,
+        state="proposed",
+        method=extracted.method,
+        note=extracted.note,
+        head=head,
+        first_seq=draft.first_seq,
+        last_seq=draft.last_seq,
+        steps=encode_steps(PlanBody(draft.steps)),
+        created_at=space.now,
+        applied_at=None,
+        reverted_at=None,
+    )
+
+
+def _write_plan(space: Space, session: Session, plan: StoredPlan) -> StoredPlan:
+    columns = plan._asdict()
+    del columns["reverted_at"]
+    space.tx.send("add_plan", now=columns.pop("created_at"), **columns)
+    space.touch(session.collection_id, session.address_id)
+    return plan
+
+
+def find_last_fact_seq(space: Space, session: Session) -> int:
+    """Return a number that changes with each written fact. A plan is valid as long as the number stays the same."""
+    address = space.address(session.facts, FACTS_PATH)
+    return 0 if address is None else address.last_seq
+
+
+def _apply_steps(space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int) -> PlanBody:
+    """Carry out the steps, and return them with the versions of the facts that were written."""
+    if find_last_fact_seq(space, session) != head:
+        raise Stale(_STALE_PLAN)
+    span = {"seen": draft.first_seq - 1, "upto": draft.last_seq}
+    if not space.tx.run("advance_distilled", id=session.address_id, collection_id=session.collection_id, **span):
+        raise Stale("These turns were consolidated or deleted in the meantime.")
+    own = {step.id for step in draft.steps}
+    later = {step.ended_by for step in draft.steps if step.ended_by and step.ended_by not in own}
+    if any(space.entry(session.facts, fact_id) is None for fact_id in later):
+        raise Stale(_STALE_PLAN)
+    for step in draft.steps:
+        _change_targets(space, session.facts, step)
+    added = _add_facts(space, session.facts, [step for step in draft.steps if step.do in ("add", "supersede")], plan_id)
+    stated = [step for step in draft.steps if step.do != "skip"]
+    for step in stated:
+        for one in step.evidence:
+            space.tx.send(
+                "add_evidence",
+                id=inner_id(),
+                fact_id=step.id,
+                entry_id=one.entry,
+                address_id=session.address_id,
+                first_char=one.start,
+                end_char=one.end,
+                origin=one.origin,
+                said_at=one.said_at,
+                plan_id=plan_id,
+            )
+    cited = list(dict.fromkeys(one.entry for step in stated for one in step.evidence))
+    # search finds the facts from now on, not the notes that they came from
+    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(cited).decode())
+    upkeep.mark_changed(space.tx, rows)
+    steps = [added[step.id] if step.do in ("add", "supersede") else step for step in draft.steps]
+    return PlanBody(steps=steps, notes=cited if rows else [])
+
+
+def _change_targets(space: Space, place: Place, step: Step) -> None:
+    """Confirm the fact that a step merges into, or end the facts that it supersedes."""
+    for target in step.targets:
+        if step.do == "merge":
+            confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
+            if not space.tx.run("set_confidence", **confirmed):
+                raise Stale(_STALE_PLAN)
+        elif step.do == "supersede":
+            located = space.entry(place, target.id)
+            if located is None or located.entry.version != target.version:
+                raise Stale(_STALE_PLAN)
+            end_fact(space, place, located, Ending("past", step.valid_from, step.id))
+
+
+def _add_facts(space: Space, place: Place, steps: Sequence[Step], plan_id: str) -> dict[str, Step]:
+    """Write new facts, and return their steps by id, with the versions that were written."""
+    ids = msgspec.json.encode([step.id for step in steps]).decode()
+    used = space.tx.rows("entries_exist", ids=ids) if steps else []
+    versions = {fact_id: list_versions(space.tx, fact_id)[-1].version + 1 for fact_id, _ in used}
+    numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
+    for fact_id in versions:  # the id exists, because the same passage was consolidated before
+        located = space.entry(place, fact_id)
+        if located is not None:
+            version = located.entry.version
+            rows = space.tx.rows("retire_entry", id=fact_id, version=version, now=space.now)
+            upkeep.mark_changed(space.tx, rows)
+    if numbered:
+        space.append(place, FACTS_PATH, [_to_draft(step) for step in numbered])
+    for step in numbered:
+        row = FactRow(step.id, step.version, step.subject, step.same, step.topic, step.valid_from, step.valid_to)
+        row = row._replace(plan_id=plan_id, held=step.held, ended_by=step.ended_by or None)
+        write_fact(space, place, row)
+    return {step.id: step for step in numbered}
+
+
+def _to_draft(step: Step) -> Draft:
+    return Draft(
+        kind="held" if step.held else "past" if step.past else "fact",
+        content=step.text,
+        name=step.speaker,
+        origin=step.origin,  # type: ignore[arg-type]
+        importance=step.importance,
+        confidence=step.confidence,
+        occurred_at=max(one.said_at for one in step.evidence),
+        id=step.id,
+        version=step.version,
+    )

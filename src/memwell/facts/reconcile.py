@@ -1,6 +1,6 @@
 """Compare a candidate with known facts, and decide whether to add it, merge it, let it supersede facts, or skip it.
 
-The comparison goes by the same words, then by the same slot (see `statement`), then by similarity. Short texts about the same
+The comparison goes by the same words, then by the same slot (see `wording.py`), then by similarity. Short texts about the same
 subject matter have similar vectors, so similarity alone never decides: the content words must be nearly the same, and
 numbers, names, denial and mood must agree. In doubt the statement is added: a duplicate costs one row, but a wrong merge loses
 a fact. Facts about different subjects are never compared.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from .plan import Action, Candidate, KnownFact
-from .statement import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
+from .datatypes import Action, Candidate, KnownFact, ReasonCode
+from .wording import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
 
 MIN_SIMILARITY = 0.6
 """Minimum similarity of two statements if one has all words of the other and few more."""
@@ -43,8 +43,24 @@ CONFIRMATION_WEIGHT = 0.5
 MAX_CONFIDENCE = 0.99
 
 
+class Reason(ReasonCode):
+    """The reason for a decision. Some are followed by a colon and the slot ("home"); none has words of the candidate."""
+
+    NEW = "new", "No current fact says the same, and it ends none."
+    SAME_WORDS = "same_words", "A fact has the same words; with `skip`, a step of the same plan has them."
+    SAME_VALUE = "same_value_of", "A fact says the same about a slot, such as `home`."
+    SAME_MEANING = "same_meaning", "A fact has nearly the same words."
+    LATER = (
+        "later_statement_about",
+        "It ends facts about the same slot, its `opposite`, or what it `replaced` or corrects.",
+    )
+    OLDER = "older_than_known", "A fact that was stated later ends it: it is added as a past fact."
+    ECHO = "echo", "An assistant or a tool repeats a fact, or would end it."
+    SAYS_NOTHING = "says_nothing", "It has no words with a meaning of their own."
+
+
 class Decision(NamedTuple):
-    """The decision about a candidate. The reason is a code that contains no words of the candidate."""
+    """The decision about a candidate."""
 
     do: Action
     reason: str
@@ -77,7 +93,7 @@ def reconcile(
     """
     new = parse(candidate.text, candidate.subject)
     if not new.wording.words | new.wording.numbers | new.wording.tail:
-        return Decision("skip", "says_nothing")
+        return Decision("skip", Reason.SAYS_NOTHING)
     others = [
         _Neighbour(known, parse(known.text, known.subject))
         for known in neighbours
@@ -86,19 +102,19 @@ def reconcile(
     others = [other for other in others if _is_related(new, other.parsed)]
     same = _find_same(new, others)
     if same:
-        return Decision("skip", "echo") if repeats else same
+        return Decision("skip", Reason.ECHO) if repeats else same
     if candidate.subject is None:
-        return Decision("add", "new")
+        return Decision("add", Reason.NEW)
     retired = _find_superseded(candidate, new, others)
     if repeats and retired:
-        return Decision("skip", "echo")
+        return Decision("skip", Reason.ECHO)
     later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
     if later:
-        return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
+        return Decision("add", f"{Reason.OLDER}:{later[0][1]}", tuple(known for known, _ in later), past=True)
     if retired:
         targets = tuple(other.known.id for other, _ in retired)
-        return Decision("supersede", f"later_statement_about:{retired[0][1]}", targets)
-    return Decision("add", "new")
+        return Decision("supersede", f"{Reason.LATER}:{retired[0][1]}", targets)
+    return Decision("add", Reason.NEW)
 
 
 def combine_confidence(confidence: float, more: float) -> float:
@@ -128,7 +144,7 @@ def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision |
     ranked = sorted(others, key=lambda other: -other.known.similarity)
     for other in ranked:
         if other.parsed.key == new.key:
-            return Decision("merge", "same_words", (other.known.id,))
+            return Decision("merge", Reason.SAME_WORDS, (other.known.id,))
     for other in ranked:
         reason = _same_meaning_reason(new, other.parsed, other.known.similarity)
         if reason:
@@ -141,11 +157,11 @@ def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision |
 
 def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity: float) -> str | None:
     if _has_same_topics(new, old):
-        return f"same_value_of:{new.topics[0].name}"
+        return f"{Reason.SAME_VALUE}:{new.topics[0].name}"
     one, two = new.wording, old.wording
     if not _has_same_marks(one, two) or any(_has_other_value(a, b) for a in new.topics for b in old.topics):
         return None
-    return "same_meaning" if _has_enough_overlap(one, two, similarity) else None
+    return Reason.SAME_MEANING if _has_enough_overlap(one, two, similarity) else None
 
 
 def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:

@@ -1,4 +1,4 @@
-"""Remove a source from the evidence of facts, forget a session, and revert a plan.
+"""Remove a source from the evidence of facts, and forget a session.
 
 The sources of a fact are the plan steps that state it and whose evidence still exists. If the last source of a fact is removed,
 the fact is withdrawn, and the facts that it ended are current again. A fact with other sources takes the wording of one of them.
@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable
 from functools import cache, reduce
 from typing import NamedTuple
 
-import msgspec
 from msgspec import structs
 
 from ..core.space import Located, Space
@@ -18,11 +17,11 @@ from ..erasure.erase import erase_fact, erase_versions
 from ..errors import Conflict
 from ..model.collection import TRUST, Place
 from ..search import upkeep
+from .datatypes import Action, PlanBody, Step, StoredPlan, Target, decode_steps, encode_steps
 from .fact_rows import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
-from .plan import Action, Plan, PlanBody, Step, Target, decode_steps, encode_steps
 from .reconcile import combine_confidence
 from .rules.phrase import quote_speaker
-from .statement import lookup_keys, parse_statement
+from .wording import lookup_keys, parse_statement
 
 
 class FactSource(NamedTuple):
@@ -89,7 +88,7 @@ class FactSources:
 
     def _read(self, plan_id: str) -> _PlanIndex:
         row = self._space.tx.row("find_plan", collection_id=self._space.find_collection_id(self._place), id=plan_id)
-        steps = PlanBody([]) if row is None else decode_steps(Plan(*row).steps)
+        steps = PlanBody([]) if row is None else decode_steps(StoredPlan(*row).steps)
         of: dict[str, list[int]] = {}
         for number, step in enumerate(steps.steps):
             if step.id:
@@ -327,34 +326,3 @@ def forget_session(space: Space, place: Place, address_id: int) -> int:
     for fact_id in sorted(gone):
         erase_fact(space.tx, fact_id, space.now)
     return len(gone)
-
-
-# -- reverting a plan
-
-
-def revert_plan(space: Space, place: Place, plan: Plan) -> int:
-    """Undo a plan, and return the number of changed facts.
-
-    The facts that it added are withdrawn unless they have other evidence, the facts that it ended are current again, and the
-    facts that it confirmed get their old confidence back.
-    """
-    if plan.state != "applied":
-        raise Conflict(f"This plan is {plan.state}. Only an applied plan can be reverted.")
-    steps = decode_steps(plan.steps)
-    space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
-    retraction = Retraction(space, place)
-    retraction.update_facts({step.id for step in steps.steps if step.id})
-    restored = 0
-    for step in reversed(steps.steps):
-        versions = list_versions(space.tx, step.id) if step.do == "merge" else []
-        if versions and versions[-1].plan_id is None:  # a person wrote the fact
-            for one in step.targets:
-                restored += space.tx.run("set_confidence", id=one.id, version=one.version, confidence=one.confidence)
-    ids = msgspec.json.encode(steps.notes).decode()
-    upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
-    times = {"applied_at": plan.applied_at, "reverted_at": space.now}
-    if not space.tx.run(
-        "settle_plan", id=plan.id, seen="applied", state="reverted", steps=encode_steps(steps), **times
-    ):
-        raise Conflict("Another request has just reverted this plan.")
-    return len(retraction.withdrawn) + len(retraction.reworded) + len(retraction.reopened) + restored

@@ -15,6 +15,7 @@ from ..core.owners import owner_operation
 from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
 from ..errors import Invalid, NotFound, TooLarge
 from ..model.collection import Origin
+from ..model.field_readers import moment_limits
 from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number, to_instant, to_metadata
 from ..model.filter import Query, Where, parse
 from .fact_rows import FACTS_PATH
@@ -26,7 +27,14 @@ MAX_QUERY = 64 * 1024
 NOTES = ("note",)
 FACTS = ("fact",)
 
-QueryText = Annotated[str, Meta(description="Words or a question, at most 64 KiB of text.")]
+QueryText = Annotated[
+    str,
+    Meta(
+        description="Words or a question, at most 64 KiB of text.",
+        extra={"bytes": MAX_QUERY},
+        extra_json_schema={"minLength": 1},
+    ),
+]
 Include = Annotated[
     list[Literal["turns", "past"]],
     Meta(
@@ -41,8 +49,8 @@ MinTrust = Annotated[
         "`user`, `assistant`, `tool`, `document`."
     ),
 ]
-After = Annotated[datetime, Meta(description="Return only entries that happened at this time or later (RFC 3339).")]
-Before = Annotated[datetime, Meta(description="Return only entries that happened before this time (RFC 3339).")]
+After = Annotated[datetime, moment_limits("Return only entries that happened at this time or later")]
+Before = Annotated[datetime, moment_limits("Return only entries that happened before this time")]
 MinScore = Annotated[float, Meta(ge=0, le=1, description="Omit hits with a lower score; from 0 to 1.")]
 Explain = Annotated[bool, Meta(description="Show how much each arm of the search contributed to the score of a hit.")]
 RecipeName = Annotated[str, Meta(max_length=32, description="The weighting: `default`, `words` or `meaning`.")]

@@ -11,14 +11,13 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, structs
 
-from ..admin.jobs import wait_for_job
 from ..clock import to_datetime
 from ..core.access import Principal
 from ..core.dispatch import Call
 from ..core.engine import Engine
 from ..core.events import publish_read
 from ..core.file_links import FileRef
-from ..core.operation import Example, Request, Response, operation
+from ..core.operation import Awaited, Example, Request, Response, operation
 from ..core.owners import app_records
 from ..core.space import Space, worker_space
 from ..erasure.erase import delete_orphan, has_sweep_job, sweep_later
@@ -26,7 +25,7 @@ from ..errors import Corrupted, Invalid, MemwellError, NotFound, TooLarge, Unava
 from ..extract.extraction import Extraction, extract
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
-from ..jobs.queue import JobKind, JobRun
+from ..jobs.queue import JobKind, JobRun, StoredJob
 from ..model.collection import Draft
 from ..model.fields import MAX_FILE, AnyId, FilterField, Limit, SessionId, check_number
 from ..model.filter import Query, Where, parse
@@ -47,10 +46,10 @@ from ..records.apps import (
     session_tie,
     user_tie,
 )
-from ..records.file_rows import MAX_TOKENS, STATES, File, NewFile, Owner, State, text_place
+from ..records.file_rows import MAX_TOKENS, STATES, File, NewFile, Owner, ShownState, text_place
 from ..storage.blobs import digest_of
 from ..storage.port import Tx
-from ..text.tokens import estimate_tokens
+from ..text.tokens import estimate_tokens, share_out
 
 READ_S = 3.0
 """Seconds that an upload waits for the extraction of its text."""
@@ -89,7 +88,7 @@ class FileInfo(Response, frozen=True, kw_only=True):
     mimetype: str
     size: int
     is_active: bool
-    state: Annotated[State, Meta(description=STATES)]
+    state: Annotated[ShownState, Meta(description=STATES)]
     created_at: datetime
     download_url: str | None = None
     reason: str | None = None
@@ -123,12 +122,13 @@ class UploadFile(Request, frozen=True, kw_only=True):
     any_scope=True,
     patient=True,
     carries="content",
+    awaits=lambda request, file: _await_text(request, file),
     example=Example(NEW),
 )
 def upload_file(call: Call, request: UploadFile) -> FileInfo:
     """Upload a file to a session, and create the session if it is missing. The text of the file is searchable within seconds.
     Uploading the same file again returns the existing one. The body may be the file itself or a form."""
-    return wait_for_text(call, request, store_file(call, request))
+    return store_file(call, request)
 
 
 class OfSession(Request, frozen=True, kw_only=True):
@@ -205,6 +205,7 @@ class UpdateFile(OfFile, frozen=True, kw_only=True):
     outside=True,
     any_scope=True,
     patient=True,
+    awaits=lambda request, file: _await_text(request, file),
     example=Example({**OF, "is_active": False}, GIVEN),
 )
 def update_file(call: Call, request: UpdateFile) -> FileInfo:
@@ -217,7 +218,7 @@ def update_file(call: Call, request: UpdateFile) -> FileInfo:
         _touch_session(space, owner, file.id)
         return structs.replace(_to_response(space, file), job=job)
 
-    return wait_for_text(call, request, call.write(write))
+    return call.write(write)
 
 
 class DeletedFile(Response, frozen=True, kw_only=True):
@@ -272,16 +273,19 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
     raise Unavailable("The same file is being erased: try again in a moment.")
 
 
-def wait_for_text(call: Call, at: OfSession | UploadFile, file: FileInfo) -> FileInfo:
-    """Wait a few seconds for the text of a file, and return its current state."""
+def _await_text(at: OfSession | UploadFile, file: FileInfo) -> Awaited | None:
+    """Wait a few seconds for the text of a file, and answer with its current state."""
     if file.job is None or file.state != "pending":
-        return file
-    with suppress(NotFound):  # the file was deleted meanwhile
-        wait_for_job(call, file.job, READ_S)
+        return None
+
+    def answer(call: Call, job: StoredJob | None) -> FileInfo:
         request = OfFile(app=at.app, session_id=at.session_id, file_id=file.file_id)
-        current = call.read(lambda space: _to_response(space, _require_file(space, request)[1]))
-        return structs.replace(current, job=file.job)
-    return file
+        with suppress(NotFound):  # the file was deleted meanwhile
+            current = call.read(lambda space: _to_response(space, _require_file(space, request)[1]))
+            return structs.replace(current, job=file.job)
+        return file
+
+    return Awaited(file.job, READ_S, answer)
 
 
 def _to_response(space: Space, file: File) -> FileInfo:
@@ -291,10 +295,10 @@ def _to_response(space: Space, file: File) -> FileInfo:
         mimetype=file.mimetype,
         size=file.size,
         is_active=bool(file.active),
-        state=file.state,
+        state=file.shown_state,
         created_at=to_datetime(file.created_at),
         download_url=space.link(file.id, file.digest),
-        reason=None if file.reason is None else f"The file {file.reason}.",
+        reason=None if file.reason is None or not file.active else f"The file {file.reason}.",
     )
 
 
@@ -447,11 +451,58 @@ def search_files(call: Call, request: SearchFiles) -> Hits:
     return structs.replace(hits, warning=" ".join(filter(None, [f"{subject} still being read.", hits.warning])))
 
 
-def _list_active(space: Space, request: SearchFiles) -> list[File]:
+def _list_active(space: Space, request: OfSession) -> list[File]:
     session = _find_session(space, request.app, request.session_id)
     files = [] if session is None else file_rows.list_session_files(space, session.address_id)
     return [file for file in files if file.active]
 
+
+TEXT_BUDGET = 8000
+"""Tokens of the text of all active files in a prompt."""
+PASSAGES = 100
+"""Passages that are read at once."""
+
+
+def read_active_text(space: Space, app: str, session_id: str) -> tuple[str, str | None]:
+    """Return the text of the active files of a session under their names, within a budget of tokens, and a warning if a part is
+    missing or looks like a secret."""
+    files = [
+        file for file in _list_active(space, OfSession(app=app, session_id=session_id)) if file.state in _WITH_TEXT
+    ]
+    read = [file for file in files if file.state == "extracted"]
+    texts = []
+    cut = 0
+    for file, share in zip(read, share_out([file.tokens for file in read], TEXT_BUDGET), strict=True):
+        passages, is_cut = _read_passages(space, app, file, share)
+        cut += is_cut
+        texts.append("\n\n".join([f"## {file.filename}", *passages, *(["(The rest is cut.)"] if is_cut else [])]))
+    notes = [f"the text of {cut} of {len(read)} files is cut to {TEXT_BUDGET:,} tokens in all" if cut else ""]
+    notes.append(f"{len(files) - len(read)} files are still being read" if len(files) > len(read) else "")
+    text = "\n\n".join(texts)
+    from ..screening.secrets import find_secret  # lazy: its patterns take a while to load
+
+    kind = find_secret(text)
+    notes.append(f"a file holds what looks like a secret ({kind})" if kind else "")
+    warning = "; ".join(filter(None, notes))
+    return text, f"`artifacts.text`: {warning}" if warning else None
+
+
+def _read_passages(space: Space, app: str, file: File, room: int) -> tuple[list[str], bool]:
+    """Return the first passages of a file within a number of tokens, and True if there are more."""
+    address = space.address(text_place(app), file.id)
+    found: list[str] = []
+    seq = 0
+    while address is not None and (page := space.after(address, seq, PASSAGES)):
+        for entry in page:
+            room -= estimate_tokens(entry.content)
+            if room < 0:
+                return found, True
+            found.append(entry.content)
+        seq = page[-1].seq
+    return found, False
+
+
+_WITH_TEXT = ("pending", "extracted")
 
 # Extraction: a job splits the text of a file into passages, which searches in its session can find
 

@@ -11,7 +11,7 @@ from .. import typed
 from ..clock import DAY, MINUTE, SECOND, Clock
 from ..errors import LeaseLost
 from ..ids import new_id
-from ..storage.port import Rewrite, Store, TenantStore, Tx
+from ..storage.port import Remains, Rewrite, Store, TenantStore, Tx
 
 if TYPE_CHECKING:
     from ..storage.blobs import Blobs
@@ -42,6 +42,10 @@ class StoredJob(msgspec.Struct, frozen=True):
     created_at: int
     finished_at: int | None
     address_id: int | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "dead", "cancelled")
 
 
 def backoff(attempts: int) -> int:
@@ -100,6 +104,18 @@ def find(tx: Tx, job_id: str) -> StoredJob | None:
     return None if row is None else StoredJob(*row)
 
 
+def share(tx: Tx, job_id: str, scope: bytes) -> None:
+    """Let keys of a scope see a job, which an answer has named to one of them. The scope is a hash, because it holds a name."""
+    job = find(tx, job_id)
+    if job is not None:
+        payload = {**typed.decode(job.payload, dict[str, Any]), "scope": scope.hex()}
+        tx.send("set_payload", id=job_id, payload=msgspec.json.encode(payload).decode())
+
+
+def is_shared(job: StoredJob, scope: bytes) -> bool:
+    return bool(typed.decode(job.payload, dict[str, Any]).get("scope") == scope.hex())
+
+
 T = TypeVar("T")
 
 
@@ -156,6 +172,9 @@ class JobRun:
 
     def scrub(self, rewrite: Rewrite = "never") -> bool:
         return self._store.scrub(self._tenant, rewrite)
+
+    def find_remains(self) -> list[Remains]:
+        return self._store.find_remains(self._tenant)
 
     def residue(self, needles: list[bytes]) -> list[bytes]:
         return self._store.residue(self._tenant, needles)

@@ -70,10 +70,10 @@ class Worker:
         """Work in threads of this process until `stop`."""
         if not self.running:
             self._stopping.clear()
-            lanes = range(len(self._lanes))
-            self._threads = [Thread(target=self.work, args=(n,), name="memwell-worker", daemon=True) for n in lanes]
-            for thread in self._threads:
+            for lane in range(len(self._lanes)):
+                thread = Thread(target=self.work, args=(lane,), name="memwell-worker", daemon=True)
                 thread.start()
+                self._threads.append(thread)  # not earlier: a signal may interrupt the start, and `stop` joins them all
 
     def stop(self) -> None:
         """Finish the current jobs and end the threads."""

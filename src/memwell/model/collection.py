@@ -25,6 +25,8 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
     chunk_chars: int | None = None
     """Length of the chunks of a text that are embedded; None: the default."""
     overlap_chars: int = 0
+    paths_are_users: bool = False
+    """True if the paths of its addresses are names of users, with whom they are erased."""
 
 
 decode_policy = lru_cache(256)(typed.decoder(Policy))
@@ -54,6 +56,18 @@ class Address(msgspec.Struct, frozen=True):
     expires_at: int | None
     metadata: str | None
     distilled_seq: int
+
+
+def join_parts(**parts: str | None) -> str:
+    """Return a path of labelled parts, such as `owner=ada/thread=t1`, without those that are None. Different parts never make the
+    same path, because a slash in a part is written `%2F`, and a percent sign `%25`."""
+    values = ((label, value) for label, value in parts.items() if value is not None)
+    return "/".join(f"{label}={escape_characters(value, '%/')}" for label, value in values)
+
+
+def escape_characters(text: str, characters: str) -> str:
+    """Write some characters of a text as in URLs: `/` as `%2F`."""
+    return text.translate({ord(one): "".join(f"%{byte:02X}" for byte in one.encode()) for one in characters})
 
 
 TURN_RETENTION = 90 * DAY

@@ -9,7 +9,8 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Sequence, Set
+import reprlib
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -33,6 +34,7 @@ MAX_DEPTH = 16
 MAX_REQUEST_DEPTH = 128
 """Levels of a whole request; each field has its own limit."""
 MAX_BATCH = 1000
+MAX_FILTER = 256 * 1024
 MAX_KEY = 256
 MAX_FILE = 25 * 1024 * 1024
 
@@ -61,6 +63,7 @@ TenantId = Annotated[
     Meta(
         pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$(?!\n)",
         description="A tenant's name has 1 to 63 lower-case letters, digits, '-' or '_', and begins with a letter or digit.",
+        extra={"bytes": 63},
     ),
 ]
 Label = Annotated[str, id_limits(100, "A name of 1 to 100 printable characters.")]
@@ -78,7 +81,12 @@ Kind = Annotated[
     ),
 ]
 Content = Annotated[
-    str, Meta(description="Text of 1 byte to 1 MiB in UTF-8, kept exactly. It cannot contain the NUL character.")
+    str,
+    Meta(
+        description="Text of 1 byte to 1 MiB in UTF-8, kept exactly. It cannot contain the NUL character.",
+        extra={"bytes": MAX_CONTENT},
+        extra_json_schema={"minLength": 1},
+    ),
 ]
 Importance = Annotated[float, Meta(ge=0, le=1, description="Importance is a number from 0 to 1.")]
 Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence is a number from 0 to 1.")]
@@ -88,12 +96,17 @@ Cursor = Annotated[
 ]
 Metadata = Annotated[
     dict[str, Any],
-    Meta(description="A JSON object of at most 64 KiB and 16 levels, stored with the entry."),
+    Meta(
+        description="A JSON object of at most 64 KiB and 16 levels, stored with the entry. Keys have no dots, and do not begin "
+        "with `$`, so that filters can address them.",
+        extra={"bytes": MAX_METADATA},
+    ),
 ]
 FilterField = Annotated[
     dict[str, Any],
     Meta(
-        description='Conditions on metadata, such as {"topic": "travel", "stars": {"$gte": 4}}; see the guide to search.'
+        description='Conditions on metadata, such as {"topic": "travel", "stars": {"$gte": 4}}; see the guide to search.',
+        extra={"bytes": MAX_FILTER},
     ),
 ]
 After = Annotated[int, Meta(ge=0, le=2**62, description="Return only items with a larger `seq`.")]
@@ -246,6 +259,32 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
     text = msgspec.json.encode(value).decode()
     if len(text) > limit:
         raise TooLarge(f"`{field}` is larger than {limit // 1024} KiB as JSON.", field=field)
+    return text
+
+
+def check_keys(metadata: Any, field: str = "metadata", level: int = 0) -> None:
+    """Reject keys of metadata that no filter can address."""
+    if isinstance(metadata, list | tuple):
+        for one in metadata:
+            check_keys(one, field, level + 1)
+    elif isinstance(metadata, Mapping):
+        for key, value in metadata.items():
+            name = str(key)
+            reason = "a dot leads into an object: use another name, or an object" if "." in name else ""
+            if level == 0 and name.startswith("$"):
+                reason = "`$` begins operators: use another name"
+            if reason:
+                raise Invalid(
+                    f"`{field}` has the key {reprlib.repr(name)}, which filters cannot address: {reason}.", field=field
+                )
+            if isinstance(value, Mapping | list | tuple):
+                check_keys(value, field, level + 1)
+
+
+def encode_metadata(metadata: dict[str, Any] | None, field: str = "metadata") -> str | None:
+    """Encode the metadata of an entry, within its limits. Filters must be able to address all keys."""
+    text = to_json(metadata, field)
+    check_keys(metadata, field)
     return text
 
 

@@ -8,9 +8,11 @@
 
 Meaning (C41):
 
-- A path goes through objects only. An array may stand at its end: it matches if one of its elements does, and the
-  elements of an array inside an array are ignored. A key that itself holds a dot, and a first key that begins
-  with `$`, cannot be addressed.
+- A path goes through objects, and through all objects of an array: `{"items.name": "pen"}` matches if one of the items
+  has this name. An array at its end matches if one of its elements does. The elements of an array inside an array are
+  ignored, and a position in an array is no step of a path. A key that itself holds a dot, and a first key that begins
+  with `$`, cannot be addressed; `fields.check_keys` refuses them in metadata.
+- A path exists if one object of an array has it. Two conditions on one path may be met by two objects.
 - A missing value equals `null` and nothing else. `$exists` matches if the path exists, also with a null.
 - `$ne` and `$nin` are the negations of `$eq` and `$in`, so they match missing values, and arrays without an equal
   element.
@@ -19,7 +21,7 @@ Meaning (C41):
 - 1 equals 1.0; `true` is not 1; no text is a number. Numbers are compared exactly, an integer with a float too.
 - A filter's integers have 64 bits. A stored integer beyond them counts as infinitely large (or small): it is above (or
   below) every number of a filter and equals none, because databases round it, each in its own way.
-- Text is only text: there are no patterns.
+- Text is only text: there are no patterns. A date or time of Python is the text of it that JSON has.
 
 `matches` is the reference; every database's rendering is tested against it.
 """
@@ -31,17 +33,21 @@ import operator
 import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
 
 from ..errors import Invalid, TooLarge
 from .collection import Place
+from .fields import MAX_FILTER
 
 MAX_NODES = 200
 MAX_DEPTH = 16
 MAX_VALUES = 1000
 MAX_STEPS = 16
 MAX_PATH = 256
-MAX_SIZE = 256 * 1024
+
 
 Op = Literal["$in", "$exists", "$gt", "$gte", "$lt", "$lte"]
 Typed: TypeAlias = tuple[str, Any]
@@ -116,13 +122,20 @@ def leaves(condition: Filter) -> Iterator[Leaf]:
 
 
 def look_up(path: tuple[str, ...], document: Mapping[str, Any] | None) -> tuple[bool, Any]:
-    """Return whether a path exists, and the value at its end."""
-    value: Any = document
+    """Return whether a path exists, and the value at its end. If it goes through an array, that is a list of all values that it
+    leads to."""
+    found: list[Any] = [document]
+    is_spread = False
     for step in path:
-        if not isinstance(value, Mapping) or step not in value:
-            return False, None
-        value = value[step]
-    return True, value
+        above: list[Any] = []
+        for value in found:
+            is_array = isinstance(value, list | tuple)
+            is_spread |= is_array
+            above += value if is_array else (value,)
+        found = [one[step] for one in above if isinstance(one, Mapping) and step in one]
+    if not is_spread or not found:
+        return (True, found[0]) if found else (False, None)
+    return True, [one for value in found for one in (value if isinstance(value, list | tuple) else (value,))]
 
 
 def leaf_matches(leaf: Leaf, present: bool, value: Any) -> bool:
@@ -241,6 +254,8 @@ class _Reader:
 
     def _scalar(self, op: str, value: Any) -> Typed:
         self._spend(0, 8)
+        if isinstance(value, date):  # as it is written in metadata
+            value = msgspec.to_builtins(value)
         match value:
             case str():
                 self._text(value, "a value")
@@ -270,8 +285,8 @@ class _Reader:
         self._size += size
         if self._nodes > MAX_NODES:
             _refuse(f"`filter` has more than {MAX_NODES} conditions: use `$in` for many values of one field.")
-        if self._size > MAX_SIZE:
-            raise TooLarge(f"`filter` is larger than {MAX_SIZE // 1024} KiB.", field="filter")
+        if self._size > MAX_FILTER:
+            raise TooLarge(f"`filter` is larger than {MAX_FILTER // 1024} KiB.", field="filter")
 
 
 def _all(parts: list[Filter]) -> Filter:

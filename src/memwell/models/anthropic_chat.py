@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from .. import typed
-from .chat import MAX_ANSWER, ChatModel, build_completion, decode_answer
+from .chat import ChatModel, build_completion, decode_answer, describe_failure
 from .completer import ANTHROPIC_URL, Completion, Message, Reason, Tool, ToolCall, model_error
 
+OPENING = "(The messages that are shown begin here.)"
 CACHE_MARK = {"type": "ephemeral"}
 CUT_REASONS = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
 ERROR_REASONS: dict[str, Reason] = {
@@ -81,8 +82,8 @@ class AnthropicChat(ChatModel):
     HEADERS = {"anthropic-version": "2026-10-21"}  # noqa: RUF012
     FORMATS = ("tool", "format", "text")  # the newest models refuse to be forced to call a tool
 
-    def __init__(self, model: str, url: str = ANTHROPIC_URL, key: str = "", *, max_answer: int = MAX_ANSWER) -> None:
-        super().__init__(model, url.rstrip("/").removesuffix("/v1"), key, max_answer=max_answer)
+    def __init__(self, model: str, url: str = ANTHROPIC_URL, key: str = "") -> None:
+        super().__init__(model, url.rstrip("/").removesuffix("/v1"), key)
 
     def adjust_temperature(self, temperature: float | None) -> float | None:
         # Anthropic's own server accepts no temperature any more; others that speak the protocol do.
@@ -134,7 +135,8 @@ class AnthropicChat(ChatModel):
             if event.type == "message_stop":
                 break
             if event.type == "error":
-                raise model_error(ERROR_REASONS.get(event.error.type if event.error else "", "server_error"))
+                reason = ERROR_REASONS.get(event.error.type if event.error else "", "server_error")
+                raise model_error(reason, **describe_failure(data, self._server.key))
             started = started or event.message is not None
             # Counts at the end are added to those at the beginning, or replace them.
             for counts in (event.message and event.message.usage, event.usage):
@@ -155,7 +157,9 @@ class AnthropicChat(ChatModel):
 def build_layout(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the instructions and the turns. Each message is a block, so that a prefix stays the same when messages are added.
 
-    Blank messages are left out, because the protocol refuses them. Instructions alone are sent as a user's message.
+    Blank messages are left out, because the protocol refuses them. Instructions alone are sent as a user's message. If the turns
+    begin with the assistant, as a window of a conversation or a summary may, a user's message comes before, because the protocol
+    requires one.
     """
     messages = [message for message in messages if message.content.strip() or message.calls or message.role == "tool"]
     if all(message.role == "system" for message in messages):
@@ -163,6 +167,8 @@ def build_layout(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], lis
     blocks = [block for message in messages for block in _build_blocks(message)]
     system: list[dict[str, Any]] = [block for role, block in blocks if role == "system"]
     others: list[tuple[str, dict[str, Any]]] = [(role, block) for role, block in blocks if role != "system"]
+    if others and others[0][0] == "assistant":
+        others.insert(0, ("user", {"type": "text", "text": OPENING}))
     for block in (*system[:1], *system[-1:], *[block for _, block in others][-2:-1]):
         block["cache_control"] = CACHE_MARK
     turns = [

@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from email.utils import parsedate_to_datetime
 from itertools import product
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -27,6 +28,13 @@ from ..version import __version__
 from .completer import Completion, Message, Reason, Tool, ToolCall, estimate_message, get_reason, model_error
 
 MAX_ANSWER = 1024 * 1024
+MAX_FAILURE = 16 * 1024
+"""Bytes of an error that are read for its message."""
+MAX_SAID = 500
+"""Characters of that message that are shown."""
+FAILURE_S = 1.0
+"""Time to wait for the next part of an error's body."""
+MAX_RETRY_AFTER_S = 3600.0
 STREAM_OVERHEAD = 16
 """The factor by which a streamed answer may be larger, because every few letters come in an event of their own."""
 MAX_TOKENS = 100_000_000  # larger counts are ignored
@@ -101,9 +109,9 @@ class ChatModel(ABC):
     FORMATS: ClassVar[tuple[str, ...]]
     COUNTS: ClassVar[tuple[bool, ...]] = (False,)
 
-    def __init__(self, model: str, url: str, key: str = "", *, max_answer: int = MAX_ANSWER) -> None:
+    def __init__(self, model: str, url: str, key: str = "") -> None:
         self._model = model
-        self._server = ChatServer(url, self.PATH, key, self.HEADERS, max_answer)
+        self._server = ChatServer(url, self.PATH, key, self.HEADERS)
         self._fallbacks = Fallbacks()
         self.id = f"{self.PROVIDER}:{model}@{get_host(url)}"
 
@@ -143,7 +151,7 @@ class ChatModel(ABC):
             return self._server.open_stream(request, until)
 
         with closing(self._fallbacks.ask(list_options(("text",), temperature, self.COUNTS), ask)) as parts:
-            yield from self.read_stream(parse_events(parts, self._server.max_answer), messages)
+            yield from self.read_stream(parse_events(parts, MAX_ANSWER), messages)
 
     def call(
         self,
@@ -251,13 +259,12 @@ def get_host(url: str) -> str:
 class ChatServer:
     """The address of a server, with a pool of idle connections."""
 
-    def __init__(self, url: str, path: str, key: str, headers: Mapping[str, str], max_answer: int) -> None:
+    def __init__(self, url: str, path: str, key: str, headers: Mapping[str, str]) -> None:
         import httpx
 
         if not key.isascii() or not (key.isprintable() or not key):
             raise Invalid("The key for the model contains a character that cannot be sent.")
-        self.url = check_url(url)
-        self.max_answer = max_answer
+        self.url, self.key = check_url(url), key
         self._path = path
         self._headers = {
             "accept": "application/json",
@@ -273,12 +280,12 @@ class ChatServer:
 
     def post(self, request: Mapping[str, Any], until: float) -> bytes:
         """Return the whole body of an answer."""
-        with closing(self._read(request, until, self.max_answer)) as parts:
+        with closing(self._read(request, until, MAX_ANSWER)) as parts:
             return b"".join(parts)
 
     def open_stream(self, request: Mapping[str, Any], until: float) -> Generator[bytes, None, None]:
         """Return the body of an answer as a stream. When this returns, the server has accepted the request."""
-        parts = self._read(request, until, self.max_answer * STREAM_OVERHEAD)
+        parts = self._read(request, until, MAX_ANSWER * STREAM_OVERHEAD)
         next(parts)
         return parts
 
@@ -296,9 +303,10 @@ class ChatServer:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = _Connection(self.url, self._path, self._headers, self._tls)
+            connection = _Connection(self.url, self._path, self._headers, self._tls, self.key)
         stream = TimedStream(left, lambda: connection.read(request, until, limit), connection.cut)
         reason: Reason | None = None
+        details: dict[str, Any] = {}
         try:
             for part in stream:  # noqa: UP028 -- `yield from` would close the stream, which is done below
                 yield part
@@ -306,6 +314,7 @@ class ChatServer:
             reason = "timeout"
         except Exception as error:  # noqa: BLE001 -- raised below as an error without any text of the request
             reason = _find_reason(error)
+            details = {name: value for name, value in getattr(error, "details", {}).items() if name != "reason"}
         finally:
             if stream.finish():
                 self._idle.append(connection)
@@ -313,16 +322,17 @@ class ChatServer:
                 self.close()
         # This is outside of `except`, so that the error of httpx, which holds the request, is not attached as its context.
         if reason is not None:
-            raise model_error(reason)
+            raise model_error(reason, **details)
 
 
 class _Connection:
     """An HTTP client for one call at a time. Cutting the connection cancels its call, and must not cancel another one."""
 
-    def __init__(self, url: str, path: str, headers: Mapping[str, str], tls: Any) -> None:
+    def __init__(self, url: str, path: str, headers: Mapping[str, str], tls: Any, key: str) -> None:
         import httpx
 
         self._url = url + path
+        self._key = key
         self._client = httpx.Client(headers=headers, verify=tls, trust_env=False, follow_redirects=False)
         self._stream: Any = None
 
@@ -332,10 +342,8 @@ class _Connection:
         timeout_s = max(0.01, until - time.monotonic())
         with self._client.stream("POST", self._url, json=request, timeout=timeout_s) as answer:
             self._stream = answer.extensions.get("network_stream")
-            # The body of an error may be of any size and is never shown, so it is not read.
             if answer.status_code != 200:
-                status = answer.status_code
-                raise model_error("server_error" if status >= 500 else STATUS_REASONS.get(status, "invalid_answer"))
+                raise self._read_failure(answer)
             yield b""
             for part in answer.iter_raw():
                 size += len(part)
@@ -344,6 +352,28 @@ class _Connection:
                 if time.monotonic() > until:
                     raise model_error("timeout")
                 yield part
+
+    def _read_failure(self, answer: Any) -> ModelFailed:
+        """Return the error for a status, with what the server says. Only the beginning of its body is read, if it comes soon.
+
+        Servers repeat the key in answers about the key, so these are not shown."""
+        import httpx
+
+        status, body = answer.status_code, b""
+        details: dict[str, Any] = {}
+        if (seconds := parse_retry_after(answer.headers)) is not None:
+            details["retry_after_s"] = seconds
+        if status >= 400 and STATUS_REASONS.get(status) != "unauthorised":
+            answer.request.extensions["timeout"] = {**answer.request.extensions["timeout"], "read": FAILURE_S}
+            until = time.monotonic() + FAILURE_S
+            with suppress(httpx.HTTPError):
+                for part in answer.iter_raw():
+                    body += part
+                    if len(body) >= MAX_FAILURE or time.monotonic() > until:
+                        break
+            details |= describe_failure(body, self._key)
+        reason = "server_error" if status >= 500 else STATUS_REASONS.get(status, "invalid_answer")
+        return model_error(reason, **details)
 
     def cut(self) -> None:
         """Shut the socket down. Closing it is not enough, because a thread that reads from it would not notice."""
@@ -364,6 +394,35 @@ def _find_reason(error: Exception) -> Reason:
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
         return "cut"
     return "unreachable" if isinstance(error, httpx.TransportError) else "failed"
+
+
+def describe_failure(body: bytes, key: str) -> dict[str, str]:
+    """Return the message in the body of an error as a detail, on one line and without the key; nothing if it has none."""
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return {}
+    for name in ("error", "message", "detail"):  # a message, or an object with one
+        while isinstance(found, dict) and found.get(name):
+            found = found[name]
+    text = " ".join(found.split()) if isinstance(found, str) else ""
+    text = "".join(one for one in text if one.isprintable())
+    text = text.replace(key, "[key]") if key else text
+    return {"said": text if len(text) <= MAX_SAID else f"{text[:MAX_SAID]}…"} if text else {}
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds after which a server wants to be asked again. A date is compared with the server's own time."""
+    text = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(text) if text[:1].isdigit() else _read_date(text) - _read_date(headers.get("date", ""))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
+
+
+def _read_date(text: str) -> float:
+    return parsedate_to_datetime(text).timestamp()
 
 
 # -- A limit of the total time

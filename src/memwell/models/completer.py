@@ -1,7 +1,8 @@
 """Language models: the interface that callers use, and the setting `MEMWELL_LLM` that chooses one.
 
 Every failure is a `ModelFailed` whose `details["reason"]` is a `Reason`, which jobs show. Its message contains the reason, but
-nothing from outside: no key, and no text that was sent or received.
+nothing from outside: no key, and no text that was sent or received. What the server itself said about the failure is in
+`details["said"]`, without the key. Steps of runs show it, and it is erased with them.
 """
 
 from __future__ import annotations
@@ -151,6 +152,13 @@ def temperature_argument(completer: Completer, temperature: float | None) -> dic
 def model_error(reason: Reason, **details: Any) -> ModelFailed:
     """Build the error for a reason. The details may hold the `tokens_in` and `tokens_out` that the failed call cost."""
     return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
+
+
+def explain_failure(error: MemwellError) -> str:
+    """Return the message of an error, with what the model's server said about it, and when it wants to be asked again."""
+    said, seconds = error.details.get("said"), error.details.get("retry_after_s")
+    later = f" It asks to wait {seconds:g} seconds." if seconds else ""
+    return f"{error.message}{later} The server says: {said}" if said else f"{error.message}{later}"
 
 
 def get_reason(error: ModelFailed) -> str:

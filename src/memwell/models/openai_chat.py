@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from .. import typed
-from .chat import ChatModel, build_completion, decode_answer, get_host
+from .chat import ChatModel, build_completion, decode_answer, describe_failure, get_host
 from .completer import Completion, Message, Tool, ToolCall, model_error
 
 OPENAI_HOST = "api.openai.com"
@@ -113,7 +113,7 @@ class OpenAIChat(ChatModel):
                 break
             chunk = decode_answer(data, _Chunk)
             if chunk.error is not None:
-                raise model_error("server_error")
+                raise model_error("server_error", **describe_failure(data, self._server.key))
             usage = chunk.usage or usage
             if not chunk.choices:
                 continue

@@ -7,8 +7,10 @@ neither. A node can call only the operations in `ALLOWED`. Messages are JSON in 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
+from collections.abc import Collection
 from contextlib import closing
 from typing import Any
 
@@ -25,6 +27,11 @@ MAX_FRAME = 64 * 1024 * 1024
 JSON = b"J"  # the kind of every frame
 ALLOWED = frozenset({"flows.append", "flows.last", "flows.write", "flows.search", "flows.end"})
 TIMEOUT_S = 60.0
+HARMLESS = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TERM|TZ|TMPDIR|TEMP|TMP|VIRTUAL_ENV|SSL_CERT_(FILE|DIR)"
+    r"|(LC_|LD_|DYLD_|PYTHON)\w+"
+)
+"""The environment variables that a node inherits."""
 _START = "from memwell.node.runtime import main; main()"  # not `-m`, which would load the module twice
 
 
@@ -70,11 +77,20 @@ decode_from_parent = typed.decoder(Start | Response)
 
 
 def run_node(
-    transport: Transport, target: str, flow: str, value: Any, *, cwd: str | None = None, timeout_s: float = TIMEOUT_S
+    transport: Transport,
+    target: str,
+    flow: str,
+    value: Any,
+    *,
+    cwd: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    pass_on: Collection[str] = (),
 ) -> Any:
-    """Run `module:function` once for a flow and return its reply as plain data."""
-    # The node inherits no settings of Memwell, so it has neither a key nor a data directory.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    """Run `module:function` or `FILE.py:function` once for a flow and return its reply as plain data.
+
+    `pass_on` names environment variables that the node gets beside the harmless ones.
+    """
+    environment = build_environment(pass_on)
     command, deadline = [sys.executable, "-c", _START], time.monotonic() + timeout_s
     with closing(Process(command, max_frame=MAX_FRAME, env=environment, cwd=cwd, confined=False)) as process:
         try:
@@ -84,7 +100,7 @@ def run_node(
                     case Reply(value):
                         return value
                     case Failure(message, trace):
-                        raise NodeFailed(f"The node failed: {message}", trace=trace)
+                        raise NodeFailed(message, trace=trace)
                     case Request() as request:
                         process.send(JSON, msgspec.json.encode(_perform(request, transport, flow)), deadline)
         except msgspec.DecodeError as error:
@@ -95,6 +111,15 @@ def run_node(
             raise NodeFailed(f"The node did not reply within {timeout_s:g} seconds and was stopped.") from None
         except (EOFError, ConnectionError):
             raise NodeFailed("The node's process ended without a reply.") from None
+
+
+def build_environment(pass_on: Collection[str]) -> dict[str, str]:
+    """Return the variables for a node: those that programs need to start, and those named. All others may be secrets, such as
+    the key of a model or the password of a database."""
+    own = next((name for name in pass_on if name.startswith(PREFIX)), None)
+    if own is not None:
+        raise Invalid(f"{own} cannot be passed on: a node reaches memory only through `ax`.")
+    return {name: value for name, value in os.environ.items() if name in pass_on or HARMLESS.fullmatch(name)}
 
 
 def _perform(request: Request, transport: Transport, flow: str) -> Response:

@@ -7,7 +7,7 @@ a tenant or a flow: the parent sets both on every call, from the credential that
 from __future__ import annotations
 
 import asyncio
-import importlib
+import importlib.util
 import inspect
 import os
 import socket
@@ -15,6 +15,8 @@ import sys
 import traceback
 import typing
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,6 +32,7 @@ from .gateway import JSON, Failure, Reply, Request, Response, Start, decode_from
 
 T = TypeVar("T")
 MAX_TRACE = 20_000
+_OWN_FILES = (__file__, importlib.__file__)
 
 
 class Link:
@@ -96,6 +99,9 @@ class NodeSession:
         self.id = session
         self.history = NodeHistory(link, session)
 
+    def __repr__(self) -> str:
+        return f"NodeSession({self.id!r})"
+
     async def write(self, content: str, importance: float = 0.5) -> str:
         """Remember a statement for this session and return its id."""
         data = {"session": self.id, "content": content, "importance": importance}
@@ -141,6 +147,9 @@ class NodeContext:
         self.agent = Agent(link)
         self.execution_id = execution_id
 
+    def __repr__(self) -> str:
+        return f"NodeContext(execution_id={self.execution_id!r})"
+
 
 def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as parent:
@@ -155,28 +164,74 @@ async def _serve(parent: socket.socket) -> None:
     assert isinstance(start, Start)  # noqa: S101 -- the parent's first message
     listening = asyncio.create_task(link.listen())
     try:
-        function = load_function(start.target)
-        value = decode_input(function, start.input)
-        result = function(NodeContext(link, start.execution_id), value)
-        await link.send(Reply(encode_reply(await result if inspect.isawaitable(result) else result)))
-    except Exception as error:  # noqa: BLE001 -- every failure of node code is reported to the caller
-        message = error.message if isinstance(error, MemwellError) else f"{type(error).__name__}: {error}"
-        await link.send(Failure(message, traceback.format_exc()[-MAX_TRACE:]))
+        await link.send(await _run(link, start))
     finally:
         listening.cancel()
 
 
-def load_function(target: str) -> Callable[..., Any]:
-    module_name, _, name = target.partition(":")
-    if not module_name or not name:
-        raise Invalid("Name the node as `module:function`.")
+async def _run(link: Link, start: Start) -> Reply | Failure:
     try:
-        function = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise Invalid(f"The node `{target}` cannot be loaded: {error}.") from error
+        function = load_function(start.target)
+        value = decode_input(function, start.input)
+    except Invalid as error:
+        return Failure(error.message)
+    try:
+        result = function(NodeContext(link, start.execution_id), value)
+        return Reply(encode_reply(await result if inspect.isawaitable(result) else result))
+    except MemwellError as error:
+        return Failure(f"The node failed: {error.message}")
+    except Exception as error:  # noqa: BLE001 -- every failure of node code is reported to the caller
+        trace = "".join(traceback.format_exception(error.with_traceback(_skip_own_frames(error))))
+        return Failure(f"The node failed: {type(error).__name__}: {error}", trace[-MAX_TRACE:])
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """Load `module:function`, or `path/to/file.py:function`."""
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise Invalid(f"Name the node as `module:function` or `FILE.py:function`, not `{target}`.")
+    try:
+        module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except Invalid:
+        raise
+    except Exception as error:
+        kind = "" if isinstance(error, ImportError | SyntaxError) else f"{type(error).__name__}: "
+        raise Invalid(f"The node `{target}` cannot be loaded: {kind}{error}{_find_line(error)}.") from error
+    function = getattr(module, name, None)
     if not callable(function):
-        raise Invalid(f"`{target}` is not a function.")
+        others = [
+            key for key, one in vars(module).items() if inspect.isfunction(one) and one.__module__ == module.__name__
+        ]
+        suggestion = f" Its functions: {', '.join(f'`{one}`' for one in others)}." if others else ""
+        raise Invalid(f"The node `{target}` cannot be loaded: {place} has no function `{name}`.{suggestion}")
     return typing.cast(Callable[..., Any], function)
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Load a file as a module. Its imports look beside it first."""
+    if not path.is_file():
+        raise Invalid(f"There is no file {path}: the node cannot be loaded.")
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec = importlib.util.spec_from_file_location("__node__", path)
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 -- its name ends with .py
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find_line(error: Exception) -> str:
+    """The place in the node's own code where its import failed."""
+    if isinstance(error, SyntaxError):
+        return ""  # it names its line itself
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<frozen ")]
+    return f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames[-1].filename not in _OWN_FILES else ""
+
+
+def _skip_own_frames(error: Exception) -> TracebackType | None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
+        trace = trace.tb_next
+    return trace
 
 
 def decode_input(function: Callable[..., Any], value: Any) -> Any:

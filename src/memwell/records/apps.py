@@ -11,15 +11,20 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, structs
 
-from ..clock import to_datetime
+from .. import typed
+from ..clock import SECOND, to_datetime
 from ..core import documents
-from ..core.catalog import OMITTED, Catalog, Item
+from ..core.catalog import Catalog, Item, to_response
+from ..core.dispatch import Call
 from ..core.operation import Example, NoFields, Request, Response, operation
 from ..core.owners import app_records, user_records
+from ..core.settings import Clearable, response, update_request
 from ..core.space import Space
-from ..erasure.erase import EVERY_RUN
 from ..errors import Conflict, Invalid, NotFound
 from ..ids import new_id
+from ..jobs import queue
+from ..model.collection import join_parts
+from ..model.field_readers import lifetime_limits
 from ..model.fields import (
     ID_PATTERN,
     MAX_ID,
@@ -40,7 +45,6 @@ from .records import (
     Mode,
     Record,
     add_anchor,
-    delete_tied,
     find_record,
     iterate_tied,
     list_records_between,
@@ -48,9 +52,13 @@ from .records import (
     merge,
     write_record,
 )
+from .validation import error_at
 
 MAX_STORES = 15
 MAX_APP_STORES = 200
+MAX_IDLE = 365 * 86_400
+IDLE_JOB = "idle"
+"""The job that ends idle sessions."""
 APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 
 AppName = Annotated[
@@ -67,6 +75,16 @@ FunctionField = Annotated[
     str, id_limits(200, "The name of the registered Python function that answers messages; null removes it.")
 ]
 MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="The largest number of stores of the app.")]
+IdleTime = Annotated[
+    int,
+    lifetime_limits(
+        "second", MAX_IDLE, "Time without a message after which a session ends.", "sessions end only by a call"
+    ),
+]
+EndConversations = Annotated[
+    bool,
+    Meta(description="End the conversations of sessions that end, and make facts of them; by default they are kept."),
+]
 MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="The largest number of files of a session.")]
 
 NEW_APP = {"app": "shop", "description": "An online shop"}
@@ -76,28 +94,30 @@ GIVEN_APP = (("apps.configure", NEW_APP),)
 class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of an app."""
 
-    description: str | None = None
-    workflow: str | None = None
-    function: str | None = None
-    max_stores: int = MAX_STORES
-    max_files: int = MAX_FILES
+    description: Clearable[Description] = None
+    workflow: Clearable[WorkflowField] = None
+    function: Clearable[FunctionField] = None
+    max_stores: MaxStores = MAX_STORES
+    max_files: MaxFiles = MAX_FILES
+    idle_seconds: Clearable[IdleTime] = None
+    end_conversations: EndConversations = False
+
+    @property
+    def idle_us(self) -> int | None:
+        return None if not self.idle_seconds else self.idle_seconds * SECOND
 
 
-APPS = Catalog("app", App, clearable=("description", "workflow", "function"))
+APPS = Catalog("app", App)
 
 
-class AppInfo(Response, frozen=True, kw_only=True):
+@response(App, after="stores")
+class AppInfo(App, Response, frozen=True, kw_only=True):
     """An app. Its messages are answered by `workflow` or `function`."""
 
     app: str
     stores: int
-    max_stores: int
-    max_files: int
     created_at: datetime
     updated_at: datetime
-    description: str | None = None
-    workflow: str | None = None
-    function: str | None = None
 
 
 class Apps(Response, frozen=True, kw_only=True):
@@ -106,33 +126,44 @@ class Apps(Response, frozen=True, kw_only=True):
     apps: list[AppInfo]
 
 
-class ConfigureApp(Request, frozen=True, kw_only=True):
+@update_request(App, after="app")
+class ConfigureApp(App, Request, frozen=True, kw_only=True):
     """Settings of an app. Omitted fields keep their values; null clears a field."""
 
     app: AppName
-    description: Description | None = OMITTED
-    workflow: WorkflowField | None = OMITTED
-    function: FunctionField | None = OMITTED
-    max_stores: MaxStores | None = None
-    max_files: MaxFiles | None = None
 
 
-@operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", example=Example(NEW_APP))
-def configure(space: Space, request: ConfigureApp) -> AppInfo:
+@operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", outside=True, example=Example(NEW_APP))
+def configure(call: Call, request: ConfigureApp) -> AppInfo:
     """Create or change an app: the workflow or function that answers messages, and the limits of stores and files."""
+    changes = APPS.changes(request)
+    if changes.get("workflow") is not None and changes.get("function") is not None:
+        raise Invalid("Give either `workflow` or `function`, not both.", field="function")
+    check_function(call, changes.get("function"))
+    return call.write(configure_app, request)
+
+
+def check_function(call: Call, name: str | None) -> None:
+    """Reject a function that this process has not registered, because messages to its app would fail."""
+    if name is not None:
+        with error_at("function", field="function"):
+            call.engine.function(name)
+
+
+def configure_app(space: Space, request: ConfigureApp) -> AppInfo:
     item = require_or_add_app(space, request.app)
     changes = APPS.changes(request)
     for name, other in (("workflow", "function"), ("function", "workflow")):
         if changes.get(name) is not None and other not in changes:  # the new one replaces the other
             changes[other] = None
     app = structs.replace(item.settings, **changes)
-    if app.workflow is not None and app.function is not None:
-        raise Invalid("Give either `workflow` or `function`, not both.", field="function")
-    stores = _count_stores(space, request.app)
+    stores = documents.count(space.tx, f"store:{request.app}")
     if app.max_stores < stores:
         raise Invalid(f"The app has {stores} stores: `max_stores` cannot be smaller.", field="max_stores")
     if app.workflow is not None and documents.find(space.tx, "workflow", app.workflow) is None:
         raise Invalid(f"There is no workflow {app.workflow!r}: store it first.", field="workflow")
+    if app.idle_us and app.idle_us != item.settings.idle_us:
+        queue.ensure_slot(space.tx, IDLE_JOB, space.now, space.now)
     return _to_app_info(space, APPS.update(space, item, app))
 
 
@@ -171,19 +202,8 @@ def require_or_add_app(space: Space, name: str) -> Item[App]:
     return APPS.find(space, name) or APPS.add(space, App(), name=name, item_id=name)
 
 
-def _count_stores(space: Space, app: str) -> int:
-    row = space.tx.row("count_documents", kind=f"store:{app}")
-    return 0 if row is None else int(row[0])
-
-
 def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
-    return AppInfo(
-        app=item.id,
-        stores=_count_stores(space, item.id),
-        created_at=to_datetime(item.created_at),
-        updated_at=to_datetime(item.updated_at),
-        **structs.asdict(item.settings),
-    )
+    return to_response(AppInfo, item, app=item.id, stores=documents.count(space.tx, f"store:{item.id}"))
 
 
 # Sessions
@@ -191,9 +211,10 @@ def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
 
 SESSION_META = "sessionMeta"
 PREFIX = f"{SESSION_META}@session/"
-_END = f"{SESSION_META}@session0"
+PREFIX_END = f"{SESSION_META}@session0"
 """Sorts after the paths of all sessions."""
-TAKEN = "This session belongs to another user: begin another one."
+_KEPT = re.compile("(?:owner|app)=")
+TAKEN = "This session, or what remains of it, belongs to another user: begin another one."
 
 UserId = Annotated[str, id_limits(MAX_ID, "The user that the content or the session belongs to.")]
 Reference = Annotated[str, id_limits(MAX_ID, "Your own name for it, by which it can be found.")]
@@ -206,17 +227,42 @@ SessionMetadata = Annotated[
 ModeField = Annotated[Mode, Meta(description="`merge` keeps omitted metadata; `replace` removes it.")]
 
 _NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
-_GIVEN = (("apps.sessions.update", _NEW),)
-_OF = {"app": "shop", "session_id": "sess_123"}
+SESSION_GIVEN = (("apps.sessions.update", _NEW),)
+OF_SESSION = {"app": "shop", "session_id": "sess_123"}
+
+
+class AppSessionInfo(Response, frozen=True, kw_only=True):
+    """A session: its app, its user, its last run and the time of its last change."""
+
+    session_id: str
+    app_id: str
+    session_reference: str | None = None
+    user_reference: str | None = None
+    user_id: str | None = None
+    run_id: str | None = None
+    timestamp: datetime | None = None
+
+
+class Artifact(Response, frozen=True, kw_only=True):
+    """A file of a session."""
+
+    file_id: str
+    type: str
+    filename: str
+    mimetype: str
+    is_active: bool
+    size: int
+    state: str
+    download_url: str | None = None
 
 
 class SessionMeta(Response, frozen=True, kw_only=True):
-    """The content of `sessionMeta`, as code and prompts read it."""
+    """The content of `sessionMeta`, in the names of this API."""
 
     session_id: str
     metadata: dict[str, Any]
-    session_info: dict[str, Any]
-    artifacts: list[dict[str, Any]]
+    session_info: AppSessionInfo
+    artifacts: list[Artifact]
 
 
 class SessionList(Response, frozen=True, kw_only=True):
@@ -256,10 +302,13 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_scope=True, example=Example(_OF, _GIVEN)
+    "apps.sessions.get",
+    "GET /v1/apps/{app}/sessions/{session_id}",
+    any_scope=True,
+    example=Example(OF_SESSION, SESSION_GIVEN),
 )
 def get_session(space: Space, request: OfSession) -> SessionMeta:
-    """Return the metadata of a session. It is empty if the session is unknown."""
+    """Return the metadata of a session. It is empty if the session is unknown; a key with the scope of a user is refused then."""
     return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))
 
 
@@ -272,12 +321,12 @@ class ListSessions(Request, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
+@operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, SESSION_GIVEN))
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
     """List the open sessions of an app, of one user or of all users. A page holds at most 8 MiB."""
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
     tie = None if request.user_id is None else user_tie(request.user_id)
-    between = max(after, PREFIX), _END
+    between = max(after, PREFIX), PREFIX_END
     found, more = list_records_between(space, app_records(request.app), between, request.limit, tie)
     further = to_cursor("app_sessions", found[-1].path) if more else None
     sessions = [
@@ -285,26 +334,6 @@ def list_sessions(space: Space, request: ListSessions) -> SessionList:
         for record in found
     ]
     return SessionList(sessions=sessions, next_cursor=further)
-
-
-class EndedSession(Response, frozen=True, kw_only=True):
-    """An ended session, the number of records deleted with it, and the job that erases their bytes."""
-
-    session_id: str
-    records: int
-    job: str | None = None
-
-
-@operation(
-    "apps.sessions.end", "POST /v1/apps/{app}/sessions/{session_id}/end", effect="erase", example=Example(_OF, _GIVEN)
-)
-def end_session(space: Space, request: OfSession) -> EndedSession:
-    """End a session. This deletes its metadata, its records with the retention `session`, and the working memory of its thread.
-    Ending it again changes nothing."""
-    of_session = session_tie(request.app, request.session_id)
-    of_thread = f"thread/{to_thread(request.app, request.session_id)}"
-    job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
-    return EndedSession(session_id=request.session_id, records=count, job=job)
 
 
 class SessionRequest(NamedTuple):
@@ -331,11 +360,11 @@ class OpenSession(NamedTuple):
 def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
     """Begin or continue a session. It is found by its id, else by its reference. Without either, it is new (B2.11)."""
     to_json(opening.metadata)
-    session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
+    session_id = opening.session_id or find_by_reference(space, app, opening.session_reference) or new_id()
     check_identifier(session_id, "session_id")
     old = find_app_session(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
-    if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
+    if find_by_reference(space, app, opening.session_reference) not in (None, session_id):
         opening = opening._replace(
             session_reference=None
         )  # the id takes precedence: the reference is that of another session
@@ -362,6 +391,8 @@ def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
     contract = Contract(ties=tuple(ties), replace_ties=True, history=False)
     record = write_record(space, app_records(app), PREFIX + session_id, Edit(value, "replace"), contract)
+    if idle_us := find_app_settings(space, app).idle_us:
+        queue.ensure_slot(space.tx, IDLE_JOB, space.now + idle_us, space.now)
     if user_id is not None and get_user(old) is None:
         _tie_to_user(space, app, session_id, user_id)
     return OpenSession(session_id, user_id, _build_meta(space, value, record.address_id), record.address_id)
@@ -405,12 +436,13 @@ def check_session_owner(space: Space, app: str, session_id: str, user: str | Non
 
 
 def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]:
-    """Return the content of `sessionMeta`, with all fields."""
+    """Return the content of `sessionMeta`, with all fields. To a scoped key, unknown sessions are like those of others."""
     found = find_app_session(space, app, session_id)
+    owner = get_user(found) if found is not None else require_session_owner(space, app, session_id, None)
+    space.principal.require_user(owner)
     if found is None:
-        space.principal.require_user(space.principal.user)
-        return _build_meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
-    space.principal.require_user(get_user(found))
+        info = {"sessionId": session_id, "appId": app, "userId": owner}
+        return _build_meta(space, {"metadata": {}, "sessionInfo": info})
     return _build_meta(space, found.value, found.address_id)
 
 
@@ -420,7 +452,34 @@ def session_tie(app: str, session_id: str) -> str:
 
 def to_thread(app: str, session_id: str) -> str:
     """Return the id of a session's thread, for working memory of that scope."""
-    return f"{app}/{session_id}"
+    return join_parts(app=app, session=session_id)
+
+
+def to_conversation(app: str | None, owner: str | None, thread: str) -> str:
+    """Return the session or key of the conversation of an owner's thread, or of an app's session. No two of them share one."""
+    if app is not None:
+        return join_parts(owner=owner, app=app, session=thread)
+    return thread if owner is None else join_parts(owner=owner, thread=thread)
+
+
+def is_kept(thread: str) -> bool:
+    """Return True for a name that is kept for the conversation of an owner or an app."""
+    return _KEPT.match(thread) is not None
+
+
+def check_thread(thread: str, field: str = "thread") -> str:
+    """Refuse a name that is kept for the conversation of an owner or an app."""
+    if is_kept(thread):
+        raise Invalid(
+            f"`{field}` cannot be {thread[:50]!r}: such a name is kept for the conversation of an owner or of an app's session. "
+            "Choose another name.",
+            field=field,
+        )
+    return check_identifier(thread, field)
+
+
+def thread_tie(thread: str) -> str:
+    return f"thread/{thread}"
 
 
 def in_session_tie(app: str, session_id: str) -> str:
@@ -435,6 +494,10 @@ def user_tie(user_id: str) -> str:
 _INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
 
 
+ARTIFACT = ("fileId", "type", "filename", "mimetype", "isActive", "downloadUrl", "size", "state")
+"""The fields of a file in `sessionMeta.artifacts`."""
+
+
 def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
     """Return the content of `sessionMeta`. Files are in the order of their upload, each with a new link (B2.7)."""
     info = {name: value["sessionInfo"].get(name) for name in _INFO}
@@ -447,7 +510,7 @@ def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None =
             "isActive": bool(file.active),
             "downloadUrl": space.link(file.id, file.digest),
             "size": file.size,
-            "state": file.state,
+            "state": file.shown_state,
         }
         for file in ([] if address_id is None else list_session_files(space, address_id))
     ]
@@ -492,7 +555,7 @@ def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
                 space.tx.send("touch_run", address_id=heir, run_id=run_id)
 
 
-def _find_by_reference(space: Space, app: str, reference: str | None) -> str | None:
+def find_by_reference(space: Space, app: str, reference: str | None) -> str | None:
     if reference is None:
         return None
     found = next(iterate_tied(space, _reference_tie(app, reference)), None)
@@ -504,5 +567,14 @@ def _reference_tie(app: str, reference: str) -> str:
 
 
 def _to_response(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
-    metadata, info, artifacts = meta["metadata"], meta["sessionInfo"], meta["artifacts"]
-    return SessionMeta(session_id=session_id, metadata=metadata, session_info=info, artifacts=artifacts)
+    return SessionMeta(
+        session_id=session_id,
+        metadata=meta["metadata"],
+        session_info=typed.convert(_to_snake_case(meta["sessionInfo"]), AppSessionInfo),
+        artifacts=[typed.convert(_to_snake_case(one), Artifact) for one in meta["artifacts"]],
+    )
+
+
+def _to_snake_case(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the fields of `sessionMeta` to names of this API, such as `isActive` to `is_active`."""
+    return {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in fields.items()}

@@ -273,7 +273,9 @@ def locate_content(
     space: Space, name: str, target: _OfContent, store: Store | None = None, *, written: bool = False
 ) -> Location:
     """Return the address of content by the access mode of its store (S2.24). Content with the retention `session` cannot be
-    written in the session of another user. Content of a user can be read in any session."""
+    written in the session of another user. Content of a user can be read in any session. A scoped key may begin a session, but
+    reads only those of its user."""
+    space.principal.refuse_flow()
     if name == SESSION_META:
         raise Forbidden(f"`{SESSION_META}` is read-only: set its metadata with `apps.sessions.update`.")
     if store is None:
@@ -291,8 +293,9 @@ def locate_content(
         case "session":
             session_id = _require_session_id(target, name)
             user = target.user_id or space.principal.user
-            owner = check_session_owner(space, target.app, session_id, user) or user
-            space.principal.require_user(owner)
+            known = check_session_owner(space, target.app, session_id, user)
+            owner = known or user
+            space.principal.require_user(owner if written else known)
             ties = [tie, in_session_tie(target.app, session_id), *([] if owner is None else [user_tie(owner)])]
             path = f"{name}@session/{session_id}"
             return Location(app_records(target.app), path, _build_contract(store, target, *ties))

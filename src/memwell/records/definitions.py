@@ -11,13 +11,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, structs
 
-from ..clock import DAY, SECOND, to_datetime
+from ..clock import DAY, SECOND
 from ..core import documents
-from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
+from ..core.catalog import Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page, to_response
 from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
+from ..core.settings import Clearable, Fixed, build_settings, create_request, response, update_request
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound
+from ..model.field_readers import lifetime_limits, sought_lifetime_limits
 from ..model.fields import check_content, id_limits
 from .records import Contract, Description, Secrets, delete_tied
 from .validation import (
@@ -27,7 +29,6 @@ from .validation import (
     Breaking,
     check_changed_schema,
     check_object_schema,
-    copy_settings,
     find_breaking,
     join_names,
     list_name_doubts,
@@ -49,28 +50,6 @@ BY_NAME = "definition_name"
 """Kind of document that maps a name to its definition, as `BY_SLUG` maps a slug. They keep names and slugs unique."""
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory definition, as it is stored."""
-
-    slug: str
-    scope: Scope = "global"
-    schema: dict[str, Any] = {}
-    ttl_seconds: int | None = None
-    update_mode: UpdateMode = "replace"
-    secrets: Secrets = "warn"
-    description: str | None = None
-    lasting_from: int | None = None
-    """Time of the last change of its lifetime."""
-    former_ttls: list[int] | None = None
-
-    @property
-    def lifetime_us(self) -> int | None:
-        lifetime = None if self.ttl_seconds is None else self.ttl_seconds * SECOND
-        return min(lifetime or RUN_LIFETIME, RUN_LIFETIME) if self.scope == "run" else lifetime
-
-
-DEFINITIONS = Catalog("definition", Definition, immutable=("slug", "scope"), clearable=("ttl_seconds", "description"))
-
 DefinitionId = Annotated[str, id_limits(MAX_NAME, "The definition's id, or its slug.")]
 Name = Annotated[
     str,
@@ -83,7 +62,8 @@ ScopeField = Annotated[
     Scope,
     Meta(description="The scope of a record within its owner: `global`, or one `workflow`, `thread` or `run`."),
 ]
-Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after each write, in seconds.")]
+Ttl = Annotated[int, lifetime_limits("second", MAX_TTL, "Lifetime of a record after each write.")]
+TtlSought = Annotated[int, sought_lifetime_limits("second", MAX_TTL, "Only definitions with this lifetime.")]
 SchemaField = Annotated[
     dict[str, Any],
     Meta(description="A JSON Schema (Draft 2020-12) of an object, at most 64 KiB; every saved value must fit it."),
@@ -95,6 +75,34 @@ UpdateModeField = Annotated[
 SecretsField = Annotated[Secrets, Meta(description="Treatment of values that look like secrets: `warn` or `reject`.")]
 Search = Annotated[str, Meta(max_length=255, description="A text that the name, slug or description must contain.")]
 
+
+class DefinitionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a memory definition."""
+
+    slug: Fixed[str]
+    scope: Fixed[ScopeField] = "global"
+    schema: SchemaField = {}
+    ttl_seconds: Clearable[Ttl] = None
+    update_mode: UpdateModeField = "replace"
+    secrets: SecretsField = "warn"
+    description: Clearable[Description] = None
+
+
+class Definition(DefinitionSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory definition, as it is stored."""
+
+    lasting_from: int | None = None
+    """Time of the last change of its lifetime."""
+    former_ttls: list[int] | None = None
+
+    @property
+    def lifetime_us(self) -> int | None:
+        lifetime = None if self.ttl_seconds is None else self.ttl_seconds * SECOND
+        return min(lifetime or RUN_LIFETIME, RUN_LIFETIME) if self.scope == "run" else lifetime
+
+
+DEFINITIONS = Catalog("definition", Definition)
+
 PROFILE = {
     "type": "object",
     "properties": {
@@ -105,24 +113,17 @@ PROFILE = {
 NEW = {"name": "Customer Profile", "schema": PROFILE}
 GIVEN = (("definitions.create", NEW),)
 OF = {"definition": "customer_profile"}
-_SETTINGS = ("scope", "schema", "ttl_seconds", "update_mode", "secrets", "description")
 
 
-class DefinitionInfo(Response, frozen=True, kw_only=True):
+@response(DefinitionSettings)
+class DefinitionInfo(DefinitionSettings, Response, frozen=True, kw_only=True):
     """A memory definition. Without `ttl_seconds`, records do not expire."""
 
     id: str
     name: str
-    slug: str
-    scope: str
-    schema: dict[str, Any]
-    update_mode: str
-    secrets: str
     version: int
     created_at: datetime
     updated_at: datetime
-    ttl_seconds: int | None = None
-    description: str | None = None
     warnings: list[str] | None = None
 
 
@@ -141,17 +142,13 @@ class DefinitionList(Response, frozen=True, kw_only=True):
         return len(self.definitions)
 
 
+@create_request(DefinitionSettings, after="slug")
 class CreateDefinition(Request, frozen=True, kw_only=True):
     """A definition to create. Only `name` is required."""
 
     name: Name
     schema: SchemaField | None = None
     slug: Slug | None = None
-    scope: ScopeField = "global"
-    ttl_seconds: Ttl | None = None
-    update_mode: UpdateModeField = "replace"
-    secrets: SecretsField = "warn"
-    description: Description | None = None
 
 
 @operation(
@@ -176,13 +173,13 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     slug = new.slug
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(f"{SLUG_ADVICE}: {slug[:100]!r}.", field="slug")
-    definition = Definition(slug=slug, **{one: getattr(new, one) for one in _SETTINGS})
+    definition = build_settings(Definition, new)
     check_object_schema(Contract(definition.schema, True))
     for kind, key, field in ((BY_SLUG, slug, "slug"), (BY_NAME, name, "name")):
         _check_free(space, kind, key, field)
     item = DEFINITIONS.add(space, definition, name=name)
     for kind, key in ((BY_SLUG, slug), (BY_NAME, name)):
-        documents.add(space.tx, kind, Document(key, key, 1, item.id, space.now, space.now))
+        documents.add(space, kind, Document(key, key, 1, item.id, space.now, space.now))
     if definition.scope == "global":  # existing records of that name get this contract
         for (address_id,) in space.tx.rows("records_at_path", dialect="user", path=slug):
             space.tx.send("add_tie", tie=definition_tie(item.id), address_id=address_id)
@@ -203,6 +200,7 @@ def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
             "change it with `definitions.update`.",
             differences=differences,
         )
+    DEFINITIONS.mention(space, found.id)
     return to_definition_info(found)
 
 
@@ -213,7 +211,7 @@ class ListDefinitions(Request, frozen=True, kw_only=True):
     name: Name | None = None
     slug: Slug | None = None
     scope: ScopeField | None = None
-    ttl_seconds: Ttl | None = None
+    ttl_seconds: TtlSought | None = None
     sort: Sort = "created_at"
     order: Order = "desc"
     page: PageNumber = 1
@@ -241,6 +239,7 @@ def get_definition(space: Space, request: OfDefinition) -> DefinitionInfo:
     return to_definition_info(require_definition(space, request.definition))
 
 
+@update_request(DefinitionSettings, after="scope")
 class UpdateDefinition(Request, frozen=True, kw_only=True):
     """Changes to a definition. Omitted fields keep their values; null clears `ttl_seconds` and `description`. The slug and the
     scope cannot change, because workflows and records depend on them."""
@@ -249,11 +248,6 @@ class UpdateDefinition(Request, frozen=True, kw_only=True):
     name: Name | None = None
     slug: Annotated[str, Meta(description="It cannot be changed: omit it.")] | None = None
     scope: Annotated[Scope, Meta(description="It cannot be changed: omit it.")] | None = None
-    schema: SchemaField | None = None
-    ttl_seconds: Ttl | None = OMITTED
-    update_mode: UpdateModeField | None = None
-    secrets: SecretsField | None = None
-    description: Description | None = OMITTED
     accept_breaking: Accept = False
     version: Version | None = None
 
@@ -282,7 +276,7 @@ def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo
     name = item.name if request.name is None else check_content(request.name.strip(), field="name")
     if name != item.name:
         _check_free(space, BY_NAME, name, "name")
-        documents.add(space.tx, BY_NAME, Document(name, name, 1, item.id, space.now, space.now))
+        documents.add(space, BY_NAME, Document(name, name, 1, item.id, space.now, space.now))
         documents.remove(space.tx, BY_NAME, item.name)
     return to_definition_info(DEFINITIONS.update(space, item, new, name=name), warnings)
 
@@ -330,7 +324,7 @@ def delete_definition(space: Space, request: OfDefinition) -> DeletedDefinition:
     item = require_definition(space, request.definition)
     job, count = delete_tied(space, definition_tie(item.id))
     for kind, key in ((BY_SLUG, item.settings.slug), (BY_NAME, item.name)):
-        documents.erase(space.tx, kind, key, space.now)
+        documents.erase(space, kind, key)
     DEFINITIONS.delete(space, item.id)
     return DeletedDefinition(id=item.id, slug=item.settings.slug, records=count, job=job)
 
@@ -366,7 +360,8 @@ def normalize_definition(new: CreateDefinition) -> CreateDefinition:
 def list_differences(item: Item[Definition], new: CreateDefinition) -> list[str]:
     """Return the settings in which a definition differs from a normalized request."""
     names = [] if item.name == new.name else ["name"]
-    return names + [one for one in _SETTINGS if getattr(item.settings, one) != getattr(new, one)]
+    settings = DefinitionSettings.__struct_fields__
+    return names + [one for one in settings if getattr(item.settings, one) != getattr(new, one)]
 
 
 def definition_tie(definition_id: str) -> str:
@@ -396,15 +391,8 @@ def derive_slug(name: str) -> str:
 
 
 def to_definition_info(item: Item[Definition], warnings: Sequence[str] = ()) -> DefinitionInfo:
-    return DefinitionInfo(
-        id=item.id,
-        name=item.name,
-        version=item.version,
-        created_at=to_datetime(item.created_at),
-        updated_at=to_datetime(item.updated_at),
-        warnings=[*list_name_doubts(item.settings.slug, "slug"), *warnings] or None,
-        **copy_settings(item.settings, "lasting_from", "former_ttls"),
-    )
+    warnings = [*list_name_doubts(item.settings.slug, "slug"), *warnings]
+    return to_response(DefinitionInfo, item, warnings=warnings or None)
 
 
 def _check_free(space: Space, kind: str, key: str, field: str) -> None:
@@ -414,9 +402,11 @@ def _check_free(space: Space, kind: str, key: str, field: str) -> None:
 
 def _matches(item: Item[Definition], request: ListDefinitions) -> bool:
     definition = item.settings
-    wanted = (request.name, request.slug, request.scope, request.ttl_seconds)
-    own = (item.name, definition.slug, definition.scope, definition.ttl_seconds)
+    wanted = (request.name, request.slug, request.scope)
+    own = (item.name, definition.slug, definition.scope)
     if any(one not in (None, value) for one, value in zip(wanted, own, strict=True)):
+        return False
+    if request.ttl_seconds not in (None, definition.ttl_seconds or 0):
         return False
     if request.search is None:
         return True

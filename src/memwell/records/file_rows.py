@@ -24,9 +24,11 @@ MAX_TOKENS = 800_000
 """Tokens of the texts of all files of a session (B2.8)."""
 
 State = Literal["pending", "extracted", "empty", "kept", "failed"]
+ShownState = Literal["pending", "extracted", "empty", "kept", "failed", "inactive"]
 STATES = (
     "`pending`: its text is being read; `extracted`: its text can be searched while the file is active; `empty`: it has no text; "
-    "`kept`: files of this type are stored but not read; `failed`: it could not be read, see `reason`."
+    "`kept`: files of this type are stored but not read; `failed`: it could not be read, see `reason`; `inactive`: it is not "
+    "active, and its text is erased."
 )
 
 
@@ -48,6 +50,11 @@ class File(NamedTuple):
     reason: str | None
     tokens: int
     created_at: int
+
+    @property
+    def shown_state(self) -> ShownState:
+        """The state for people and prompts."""
+        return self.state if self.active else "inactive"
 
 
 JOB = "extract"

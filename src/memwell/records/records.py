@@ -501,15 +501,15 @@ def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list
     return _take_page(space, chain.from_iterable(_iterate_tied_sizes(space, tie, after)), limit)
 
 
-def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
-    """Yield the records with a tie, after an address, each with the name of its collection."""
-    for ids in _iterate_tied_ids(space, tie, after):
+def iterate_tied(space: Space, tie: str) -> Iterator[tuple[Record, str]]:
+    """Yield the records with a tie, each with the name of its collection."""
+    for ids in _iterate_tied_ids(space, tie):
         yield from list_records_at(space, ids)
 
 
 def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
     """Yield only the addresses and values of the records with a tie. This is twice as fast as `iterate_tied`."""
-    for ids in _iterate_tied_ids(space, tie, 0):
+    for ids in _iterate_tied_ids(space, tie):
         for address_id, value in sorted(space.tx.rows("values_of", addresses=encode_numbers(ids))):
             yield address_id, decode(value)
 
@@ -536,9 +536,15 @@ def list_tied_addresses_below(space: Space, prefix: str) -> list[Row]:
     return [row for (tie,) in ties for row in list_tied_addresses(space, tie)]
 
 
-def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[str | None, int]:
-    """Erase everything that has one of the ties. Return the job that erases the bytes, and the number of records."""
+def delete_tied(
+    space: Space, *ties: str, spared: str | None = None, place: Place | None = None
+) -> tuple[str | None, int]:
+    """Erase everything that has one of the ties, or only what is in one place. Return the job that erases the bytes, and the
+    number of records."""
     found = list({row[0]: row for tie in ties for row in list_tied_addresses(space, tie)}.values())
+    if place is not None:
+        collection = space.find_collection_id(place)
+        found = [row for row in found if row[1] == collection]
     if not found:
         return None, 0
     for address_id, collection_id, _ in found:
@@ -571,9 +577,9 @@ def _iterate_tied_sizes(space: Space, tie: str, after: int) -> Iterator[list[Row
         limit = min(4 * limit, PAGE)
 
 
-def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]:
+def _iterate_tied_ids(space: Space, tie: str) -> Iterator[list[int]]:
     """Yield the addresses with a tie in groups of at most `MAX_VALUE` bytes, one group per statement."""
-    for rows in _iterate_tied_sizes(space, tie, after):
+    for rows in _iterate_tied_sizes(space, tie, 0):
         ids: list[int] = []
         total = 0
         for address_id, size in rows:

@@ -224,7 +224,7 @@ class UnknownNames:
             every, certain = self._applicable = self._build()
         found: list[Problem] = []
         left = MAX_MATCHES
-        waiting = [_Part(None, value, every.whole, certain.whole)]
+        waiting = [_Part(None, value, every.whole, certain.whole)] if isinstance(value, dict | list) else []
         while waiting and len(found) < most:
             part = waiting.pop()
             if isinstance(part.value, list):

@@ -1,31 +1,42 @@
 """Limits of schemas, checked before they are compiled, and of the work to check a value.
 
-The limits of a schema are its size, its depth, and its number of subschemas with all references expanded. A schema may refer to
-itself, as that of a tree does, but only once for each part of a value: otherwise the work would double with each level of the
-value. Patterns are limited in length, and in size with their repetitions expanded.
+References can double the work with each level of a value. So it is counted for each value: how often the validator applies each
+subschema to each part. Schemas are limited in size, depth, and subschemas that apply to the same value; patterns are limited in
+length, and in size with their repetitions expanded.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from itertools import chain, repeat
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from ..errors import Invalid, TooLarge
 from ..model.fields import check_json
-from .schema_tree import ROOT, get_list, get_map, resolve_reference, walk_schemas
+from .schema_tree import (
+    LISTS,
+    MAPS,
+    MAX_MEMO,
+    ROOT,
+    SINGLE,
+    get_list,
+    get_map,
+    list_parts,
+    resolve_reference,
+    walk_schemas,
+)
 
 MAX_SCHEMA = 64 * 1024
 MAX_DEPTH = 64
 """Levels of JSON. A property with an object takes two: `properties`, and the property."""
 MAX_SUBSCHEMAS = 5000
+"""Subschemas of all parts of a value. The same one counts repeatedly if references apply it to one part repeatedly."""
 MAX_CHAIN = 64
 """Subschemas in a chain that apply to the same value. The validator recurses for each of them."""
 UNEVALUATED = 4
@@ -34,30 +45,28 @@ MAX_PATTERN = 512
 MAX_PATTERNS = 50_000
 """Total size of all patterns, which determines the time to compile them."""
 MAX_WORK = 5_000_000
-"""Subschemas times the parts of a value."""
-MAX_MATCHED = 200_000_000
-"""Characters of a value times the size of the patterns, at about seven nanoseconds each."""
-MAX_BIG_INTEGERS = 100
-"""Integers beyond 64 bits in a value whose items must be unique. The validator compares every pair of them."""
+"""Work to check a value: 1 for each subschema that is applied to a part of it, which takes about twenty nanoseconds."""
+MATCHING = 1 / 40
+"""Work to match one character with one part of a pattern."""
+STARTING = 5
+"""Size of a pattern besides its parts."""
+SLOW_BOUND, FRACTION, TINY_FRACTION = 10, 50, 150
+"""Work to compare with a number that is not an integer of 64 bits, and to divide by a fraction, or by a very small one."""
 BIG = 1 << 63
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _FORBIDDEN = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
 _REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "dependencies", "not")
 """Keywords whose values the validator repeats in its errors."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
-_ANY_PROPERTY, _ANY_ITEM, _NAME = ".*", "[*]", "name"
-_SAME_VALUE = ("not", "if", "then", "else")
-_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
-_SAME_VALUE_MAPS = ("dependencies", "dependentSchemas")
-_INNER = {
-    "additionalProperties": _ANY_PROPERTY,
-    "unevaluatedProperties": _ANY_PROPERTY,
-    "contains": _ANY_ITEM,
-    "items": _ANY_ITEM,
-    "unevaluatedItems": _ANY_ITEM,
-    "propertyNames": _NAME,
-}
+_CERTAIN = ("$ref", "allOf", "then", "else", "dependencies", "dependentSchemas")
+_ALTERNATIVES = ("anyOf", "oneOf")
+"""Keywords whose subschemas are checked first, and checked again to explain errors."""
+_CONDITIONS = ("if", "not")
+"""Keywords whose subschemas are checked, without errors."""
+_SAME_VALUE = (*_CERTAIN, *_ALTERNATIVES, *_CONDITIONS)
+_UNUSED = ("$defs", "definitions", "contentSchema")
 
 
 def check_schema(source: dict[str, Any]) -> None:
@@ -91,160 +100,9 @@ def check_schema(source: dict[str, Any]) -> None:
         raise Invalid(
             "The patterns of `schema` are too large together: shorten them, or use smaller repetitions.", field="schema"
         )
-    _check_structure(_build_graph(source))
-
-
-# Subschemas and references
-
-
-class _Node(NamedTuple):
-    """A schema and its subschemas, each as the part of the value that it applies to (None: the same value) and its `id`."""
-
-    schema: dict[str, Any]
-    edges: list[tuple[str | None, int]]
-    booleans: int
-    """Number of subschemas that are only true or false."""
-
-
-class Cost(NamedTuple):
-    """The cost of checking one part of a value, with all references expanded."""
-
-    subschemas: int
-    work: int
-    """Subschemas, weighted by their enums and divisions."""
-    patterns: int
-    errors: int
-    """Errors that one part of a value can have."""
-
-    def plus(self, other: Cost) -> Cost:
-        return Cost(*map(operator.add, self, other))
-
-
-def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
-    graph: dict[int, _Node] = {}
-    waiting = [source]
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in graph:
-            parts = list(_list_parts(one, source))
-            schemas = [(step, part) for step, part in parts if isinstance(part, dict)]
-            booleans = sum(isinstance(part, bool) for _, part in parts)
-            graph[id(one)] = _Node(one, [(step, id(part)) for step, part in schemas], booleans)
-            waiting += [part for _, part in schemas]
-    return graph
-
-
-def _list_parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the subschemas that a schema uses. Definitions without a reference to them are left out."""
-    yield from ((None, one.get(name)) for name in _SAME_VALUE)
-    yield from ((step, one.get(name)) for name, step in _INNER.items())
-    yield from ((None, each) for name in _SAME_VALUE_LISTS for each in get_list(one, name))
-    yield from ((f"[{number}]", each) for number, each in enumerate(get_list(one, "prefixItems")))
-    yield from ((f".{name}", each) for name, each in get_map(one, "properties").items())
-    yield from ((_ANY_PROPERTY, each) for each in get_map(one, "patternProperties").values())
-    yield from ((None, each) for name in _SAME_VALUE_MAPS for each in get_map(one, name).values())
-    if isinstance(one.get("$ref"), str):
-        yield None, resolve_reference(root, one["$ref"])
-
-
-def _sort(children: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return the nodes, each after its children. Nodes in a cycle, and nodes that lead to one, are left out."""
-    sorter = TopologicalSorter(children)
-    with suppress(CycleError):
-        sorter.prepare()
-    found: list[int] = []
-    while ready := sorter.get_ready():
-        found += ready
-        sorter.done(*ready)
-    return found
-
-
-def _find_recursion(graph: Mapping[int, _Node]) -> set[int]:
-    """Return the schemas in a cycle of references, and the schemas on a path between two cycles."""
-    leading = graph.keys() - set(_sort({node: [target for _, target in one.edges] for node, one in graph.items()}))
-    parents: dict[int, list[int]] = {node: [] for node in leading}
-    for node in leading:
-        for _, target in graph[node].edges:
-            if target in leading:
-                parents[target].append(node)
-    return leading - set(_sort(parents))
-
-
-def _check_structure(graph: Mapping[int, _Node]) -> None:
-    recursive = _find_recursion(graph)
-    same_value = {node: [target for step, target in one.edges if step is None] for node, one in graph.items()}
-    chains: dict[int, int] = {}
-    steps: dict[int, Counter[str]] = {}
-    order = _sort(same_value)
-    if len(order) < len(graph):
-        raise Invalid("`schema` refers to itself endlessly for the same value.", field="schema")
-    for node in order:
-        chains[node] = 1 + max((chains[target] for target in same_value[node]), default=0)
-        if chains[node] > MAX_CHAIN:
-            reason = f"has a chain of more than {MAX_CHAIN} subschemas for the same value: make it simpler"
-            raise Invalid(f"`schema` {reason}.", field="schema")
-        if node not in recursive:
-            continue
-        steps[node] = Counter()
-        for step, target in graph[node].edges:
-            if target in recursive:
-                steps[node].update(steps[target] if step is None else [step])
-        for kind, anywhere in ((".", _ANY_PROPERTY), ("[", _ANY_ITEM)):
-            exact = [count for step, count in steps[node].items() if step.startswith(kind) and step != anywhere]
-            if max(exact, default=0) + steps[node][anywhere] > 1:
-                raise Invalid(
-                    "`schema` describes itself in several ways at the same place, so that checking a value could take for "
-                    "ever: let one part refer to itself there.",
-                    field="schema",
-                )
-        if _is_unevaluated(graph[node].schema):
-            raise Invalid(
-                "`schema` describes itself where it asks what is unevaluated, so that checking a value could take for "
-                "ever: use `additionalProperties` or `items` there.",
-                field="schema",
-            )
-    if _add_costs(graph, recursive).subschemas > MAX_SUBSCHEMAS:
-        reason = (
-            f"stands for more than {MAX_SUBSCHEMAS} subschemas once its references are written out: make it smaller"
-        )
-        raise Invalid(f"`schema` {reason}.", field="schema")
-
-
-def _is_unevaluated(one: Mapping[str, Any]) -> bool:
-    return "unevaluatedProperties" in one or "unevaluatedItems" in one
-
-
-def _add_costs(graph: Mapping[int, _Node], recursive: set[int]) -> Cost:
-    """Return the cost of the root, which is the first node. All recursive schemas count once, as a single node 0."""
-    own: dict[int, Cost] = {}
-    children: dict[int, list[int]] = {}
-    repeated: set[int] = set()
-    for node, one in graph.items():
-        merged = 0 if node in recursive else node
-        own[merged] = own[merged].plus(_own_cost(one)) if merged in own else _own_cost(one)
-        inner = [0 if target in recursive else target for _, target in one.edges]
-        children.setdefault(merged, []).extend(target for target in inner if target or merged)
-        if _is_unevaluated(one.schema):
-            repeated.add(merged)
-    costs: dict[int, Cost] = {}
-    for node in _sort(children):
-        times = UNEVALUATED if node in repeated else 1
-        costs[node] = reduce(Cost.plus, (costs[target] for target in children[node] * times), own[node])
-    root = next(iter(graph))
-    return costs[0 if root in recursive else root]
-
-
-def _own_cost(node: _Node) -> Cost:
-    one = node.schema
-    lists: list[Any] = [get_list(one, "required")]
-    lists += [each for word in ("dependentRequired", "dependencies") for each in get_map(one, word).values()]
-    errors = 1 + sum(len(names) for names in lists if isinstance(names, list)) + node.booleans
-    members = Measure.of(get_list(one, "enum")).parts + Measure.of(one.get("const")).parts
-    # Dividing by a fraction takes one microsecond; by a very small fraction, fifteen.
-    divisor = one.get("multipleOf")
-    division = 0 if not isinstance(divisor, float) else 50 if abs(divisor) > 1e-9 else 150
-    patterns = sum(_matching_size(pattern) for pattern in _patterns(one))
-    return Cost(1, 1 + (members + errors) // 4 + division, patterns, errors)
+    if Limits(source).subschemas > MAX_SUBSCHEMAS:
+        reason = f"stands for more than {MAX_SUBSCHEMAS} subschemas once its references are written out"
+        raise Invalid(f"`schema` {reason}: make it smaller.", field="schema")
 
 
 # Patterns
@@ -256,12 +114,7 @@ _UNICODE = re.compile(r"\\[pP]")
 _CHARACTER_KIND = re.compile(r"\\[dDsSwW]")
 _IGNORES_CASE = re.compile(r"\(\?[a-zA-Z-]*i")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]|\\[uUx]")
-_ENDLESS = re.compile(r"[*+|]|\{\d+,\}|\(\?(?!:)")
 _MAX_PARTS = 1_000_000
-_LARGE = 300
-"""Size from which on matching a pattern takes long even at the beginning of texts."""
-_SMALL = 12
-"""Largest size of a pattern that always compiles to a small automaton."""
 
 
 def _patterns(one: Mapping[str, Any]) -> list[str]:
@@ -280,13 +133,9 @@ def measure_pattern(pattern: str) -> int:
 
 
 @lru_cache(maxsize=8192)
-def _matching_size(pattern: str) -> int:
-    """Return the size of a pattern when it is matched: 0 if it is not large, begins with `^` and has a bounded length, because
-    only the beginning of a text is matched then."""
-    size = _count_parts(pattern, 4)
-    if size <= _LARGE and pattern.startswith("^") and not _ENDLESS.search(pattern):
-        return 0
-    return 1 if size <= _SMALL else size
+def _matching_size(pattern: Any) -> int:
+    """Return the size of a pattern when it is matched."""
+    return STARTING + _count_parts(pattern, 4) if isinstance(pattern, str) else 0
 
 
 def _count_parts(pattern: str, unicode_class: int) -> int:
@@ -316,31 +165,6 @@ def _count_parts(pattern: str, unicode_class: int) -> int:
 # Values
 
 
-class Measure(NamedTuple):
-    """The size of a value: its parts, including itself, its characters, and its integers beyond 64 bits."""
-
-    parts: int
-    characters: int
-    big_integers: int
-
-    @classmethod
-    def of(cls, value: Any) -> Measure:
-        parts, characters, big, waiting = 0, 0, 0, [value]
-        while waiting:
-            one = waiting.pop()
-            parts += 1
-            if isinstance(one, dict):
-                characters += sum(map(len, one))
-                waiting += one.values()
-            elif isinstance(one, list):
-                waiting += one
-            elif isinstance(one, str):
-                characters += len(one)
-            elif isinstance(one, int) and not -BIG <= one < BIG:
-                big += 1
-        return cls(parts, characters, big)
-
-
 class Effort(NamedTuple):
     """The effort of checking a value: the largest number of errors, and the share of the limit of one value."""
 
@@ -348,14 +172,115 @@ class Effort(NamedTuple):
     share: float
 
 
+class _Node:
+    """A schema that is used, its subschemas by keyword, and the cost of applying it once without them."""
+
+    def __init__(self, schema: dict[str, Any], root: dict[str, Any]) -> None:
+        self.schema = schema
+        self.parts = {word: list_parts(schema, word) for word in (*SINGLE, *LISTS, *MAPS) if word not in _UNUSED}
+        if isinstance(schema.get("$ref"), str):
+            self.parts["$ref"] = [resolve_reference(root, schema["$ref"])]
+        self.factor = UNEVALUATED if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+        self.rank = 0
+        """Length of the longest chain of subschemas that apply to the same value."""
+
+    def list_targets(self, *keywords: str) -> Iterator[dict[str, Any]]:
+        return (part for word in keywords for part in self.parts.get(word, ()) if isinstance(part, dict))
+
+    def list_inner(self, step: Step) -> Iterator[dict[str, Any]]:
+        """Yield the subschemas of a property, an item, or the names of properties. Each pattern counts as a match."""
+        if step is None:
+            yield from self.list_targets("propertyNames")
+            return
+        if isinstance(step, str):
+            known, rest = get_map(self.schema, "properties"), ("additionalProperties", "unevaluatedProperties")
+            own = [known[step]] if step in known else None
+            yield from self.list_targets("patternProperties")
+        else:
+            first, rest = get_list(self.schema, "prefixItems"), ("items", "unevaluatedItems")
+            own = [first[step]] if step < len(first) else None
+            yield from self.list_targets("contains")
+        if own is None:
+            yield from self.list_targets(*rest)
+        elif isinstance(own[0], dict):
+            yield own[0]
+
+    def list_same(self, explained: bool) -> Iterator[tuple[dict[str, Any], bool]]:
+        """Yield the subschemas of the same value, each with True if its errors are explained."""
+        yield from ((part, explained) for part in self.list_targets(*_CERTAIN))
+        yield from ((part, False) for part in self.list_targets(*_ALTERNATIVES, *_CONDITIONS))
+        if explained:
+            yield from ((part, True) for part in self.list_targets(*_ALTERNATIVES))
+
+    @cached_property
+    def errors(self) -> int:
+        """Largest number of errors."""
+        one = self.schema
+        lists = [each for word in ("dependentRequired", "dependencies") for each in get_map(one, word).values()]
+        names = sum(len(each) for each in [get_list(one, "required"), *lists] if isinstance(each, list))
+        return 1 + names + sum(isinstance(part, bool) for parts in self.parts.values() for part in parts)
+
+    @cached_property
+    def work(self) -> int:
+        one = self.schema
+        members = count_parts(get_list(one, "enum")) + count_parts(one.get("const"))
+        bounds = sum(word in one and not _is_small_integer(one[word]) for word in _BOUNDS)
+        divisor = one.get("multipleOf")
+        division = 0 if not isinstance(divisor, float) else FRACTION if abs(divisor) > 1e-9 else TINY_FRACTION
+        return 1 + (members + self.errors) // 4 + SLOW_BOUND * bounds + division
+
+
+_UNNAMED = "\0"
+"""Stands for the properties without a name in the schema. Names never contain this character."""
+Step: TypeAlias = str | int | None
+"""From a value to a part: the name of a property, the index of an item; None for the names of all properties."""
+_Key: TypeAlias = tuple[int, bool]
+"""The `id` of a schema, and True if its errors are explained, not only found."""
+FindPlace: TypeAlias = "Callable[[Mapping[_Key, int]], _Place]"
+
+
+class _Place(dict[Step, "_Place"]):
+    """The subschemas that apply to a part of a value, with the number of times that each is applied, and the work of that. The
+    places of inner parts are found at their first use."""
+
+    def __init__(self, applied: Mapping[_Key, int], nodes: Mapping[int, _Node], find: FindPlace) -> None:
+        self.applied, self._nodes, self._find = applied, nodes, find
+        used = [(nodes[node], explained, times) for (node, explained), times in applied.items()]
+        self.work = sum(node.work * times for node, _, times in used)
+        self.errors = sum(node.errors * times for node, explained, times in used if explained)
+        schemas = [(node.schema, times * MATCHING) for node, _, times in used]
+        self.matching = sum(_matching_size(one.get("pattern")) * times for one, times in schemas)
+        self.matching_names = sum(
+            _matching_size(each) * times for one, times in schemas for each in get_map(one, "patternProperties")
+        )
+        self.named = frozenset(name for one, _ in schemas for name in get_map(one, "properties"))
+        self.prefix = max((len(get_list(one, "prefixItems")) for one, _ in schemas), default=0)
+
+    def __missing__(self, step: Step) -> _Place:
+        """Properties without a name in the schema share a place."""
+        if isinstance(step, str) and step not in self.named and step != _UNNAMED:
+            return self[_UNNAMED]
+        entered: Counter[_Key] = Counter()
+        for (id_, explained), times in self.applied.items():
+            node = self._nodes[id_]
+            for part in node.list_inner(step):
+                entered[id(part), explained] += times * node.factor
+        self[step] = self._find(entered)
+        return self[step]
+
+
 class Limits:
-    """The limits of values under a schema."""
+    """The limits of values under a schema. Chains of subschemas for the same value must be short, and end."""
 
     def __init__(self, source: dict[str, Any]) -> None:
-        graph = _build_graph(source)
-        self.used_schemas = [node.schema for node in graph.values()]
+        self._source = source
+        self._nodes = _build_graph(source)
+        self._places: dict[frozenset[tuple[_Key, int]], _Place] = {}
+        self.used_schemas = [node.schema for node in self._nodes.values()]
         """The schema, its subschemas, and the definitions that it refers to."""
-        self._cost = _add_costs(graph, _find_recursion(graph))
+        self.subschemas = self._rank()
+        self._root: dict[_Key, int] = {(id(source), True): 1}
+        self._whole = self._find_place(self._root)
         schemas = [one for _, one in walk_schemas(source)]
         self._compares_items = any("uniqueItems" in one for one in schemas)
         texts = (sum(len(msgspec.json.encode(one[word])) for word in _REPEATED if word in one) for one in schemas)
@@ -364,17 +289,92 @@ class Limits:
 
     def measure(self, value: Any) -> Effort:
         """Return the effort of checking a value. Raise TooLarge if it is too much."""
-        parts, characters, big_integers = Measure.of(value)
-        if self._compares_items and big_integers > MAX_BIG_INTEGERS:
-            reason = "its schema requires unique items, which takes long to check: give them as text"
-            raise TooLarge(f"The value has more than {MAX_BIG_INTEGERS} integers of over 63 bits, and {reason}.")
-        if self._cost.work * parts > MAX_WORK:
-            raise TooLarge(
-                "The value has too many parts to be checked against such a large schema: make one of them smaller."
-            )
-        matched = self._cost.patterns * characters
-        if matched > MAX_MATCHED:
-            raise TooLarge(
-                "The value has texts that are too long for the patterns of its schema: shorten them, or simplify the schema."
-            )
-        return Effort(self._cost.errors * parts, max(self._cost.work * parts / MAX_WORK, matched / MAX_MATCHED))
+        if len(self._places) > MAX_MEMO:
+            self._places = {}
+            self._whole = self._find_place(self._root)
+        work, errors, weights = 0.0, 0, 0
+        waiting: list[tuple[Any, _Place]] = [(value, self._whole)]
+        while waiting:
+            one, place = waiting.pop()
+            if not place.applied and not self._compares_items:
+                continue
+            work += place.work
+            errors += place.errors
+            if isinstance(one, dict):
+                names = place[None]
+                work += names.work * len(one) + (place.matching_names + names.matching) * sum(map(len, one))
+                errors += names.errors * len(one)
+                waiting += [(each, place[name]) for name, each in one.items()]
+            elif isinstance(one, list):
+                first = (place[index] for index in range(place.prefix))
+                waiting += zip(one, chain(first, repeat(place[place.prefix])), strict=False)
+            elif isinstance(one, str):
+                work += place.matching * len(one)
+            elif isinstance(one, int) and not -BIG <= one < BIG:
+                # The validator parses a large integer at each comparison, which takes time by the square of its length.
+                weight = 30 + one.bit_length() ** 2 // 5000
+                weights += weight if self._compares_items else 0  # each is compared with all others
+                work += place.work * weight + weights
+            if work > MAX_WORK:
+                raise TooLarge(
+                    "The value takes too long to be checked: make it smaller, give large integers as text, or simplify its "
+                    "schema and the patterns in it."
+                )
+        return Effort(errors, work / MAX_WORK)
+
+    def _find_place(self, entered: Mapping[_Key, int]) -> _Place:
+        """Return the place to which subschemas apply, together with those that they apply to the same value."""
+        found = frozenset(entered.items())
+        if found not in self._places:
+            ranks = [self._nodes[node].rank for node, _ in entered]
+            levels: list[Counter[_Key]] = [Counter() for _ in range(max(ranks, default=0) + 1)]
+            for (key, times), rank in zip(entered.items(), ranks, strict=True):
+                levels[rank][key] += times
+            for level in reversed(levels):  # a subschema of the same value has a lower rank
+                for (node, explained), times in level.items():
+                    for part, is_explained in self._nodes[node].list_same(explained):
+                        levels[self._nodes[id(part)].rank][id(part), is_explained] += times * self._nodes[node].factor
+            applied = {key: times for level in levels for key, times in level.items()}
+            self._places[found] = _Place(applied, self._nodes, self._find_place)
+        return self._places[found]
+
+    def _rank(self) -> int:
+        """Set the ranks of all schemas, and return the number of subschemas of all parts of a value."""
+        same = {node: [id(part) for part in one.list_targets(*_SAME_VALUE)] for node, one in self._nodes.items()}
+        sizes: dict[int, int] = {}
+        try:
+            order = list(TopologicalSorter(same).static_order())
+        except CycleError:
+            raise Invalid("`schema` refers to itself endlessly for the same value.", field="schema") from None
+        for node in order:
+            one = self._nodes[node]
+            one.rank = 1 + max((self._nodes[part].rank for part in same[node]), default=0)
+            if one.rank > MAX_CHAIN:
+                reason = f"has a chain of more than {MAX_CHAIN} subschemas for the same value: make it simpler"
+                raise Invalid(f"`schema` {reason}.", field="schema")
+            sizes[node] = 1 + one.factor * sum(sizes[part] for part in same[node])
+        inner = {id(part) for one in self._nodes.values() for part in one.list_targets(*one.parts.keys() - _SAME_VALUE)}
+        return sum(sizes[node] for node in {id(self._source), *inner})
+
+
+def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
+    """Return the schemas that are used, by `id`. Definitions without a reference to them are left out."""
+    graph: dict[int, _Node] = {}
+    waiting = [source]
+    for one in waiting:
+        if id(one) not in graph:
+            graph[id(one)] = _Node(one, source)
+            waiting += graph[id(one)].list_targets(*graph[id(one)].parts)
+    return graph
+
+
+def count_parts(value: Any) -> int:
+    """Return the number of parts of a value, including itself."""
+    waiting = [value]
+    for one in waiting:
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return len(waiting)
+
+
+def _is_small_integer(number: Any) -> bool:
+    return isinstance(number, int) and -BIG <= number < BIG

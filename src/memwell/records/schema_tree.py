@@ -59,6 +59,13 @@ def get_list(one: Mapping[str, Any], keyword: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
+def list_parts(one: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return the subschemas of a keyword, in whatever way it has them."""
+    if keyword in LISTS:
+        return get_list(one, keyword)
+    return list(get_map(one, keyword).values()) if keyword in MAPS else [one[keyword]] if keyword in one else []
+
+
 def walk_schemas(source: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a schema and all its subschemas, each with its path."""
     waiting = [("", source)]
@@ -141,12 +148,8 @@ class Applicable:
             for keyword in self._keywords:
                 if keyword == "$ref":
                     waiting += [resolve_reference(self._root, one["$ref"])] if isinstance(one.get("$ref"), str) else []
-                elif keyword in LISTS:
-                    waiting += get_list(one, keyword)
-                elif keyword in MAPS:
-                    waiting += get_map(one, keyword).values()
                 else:
-                    waiting.append(one.get(keyword))
+                    waiting += list_parts(one, keyword)
         return self._groups.setdefault(tuple(found), tuple(found.values()))
 
     def matches(self, group: Group, name: str) -> tuple[str, ...]:
@@ -251,10 +254,13 @@ def to_problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem
     return Problem(_cut("".join(parts).removeprefix(".")), _cut(reason))
 
 
+ADDITIONAL = "Additional properties are not allowed"
+
+
 def explain_unexpected(names: list[str]) -> str:
     shown = [repr(mask_name(name)[:MAX_SHOWN]) for name in names[:MAX_NAMES]] + ["…"] * (len(names) > MAX_NAMES)
     verb = "was" if len(names) == 1 else "were"
-    return f"Additional properties are not allowed ({', '.join(shown)} {verb} unexpected)"
+    return f"{ADDITIONAL} ({', '.join(shown)} {verb} unexpected)"
 
 
 def _cut(text: str) -> str:

@@ -11,21 +11,25 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, structs
 
-from .. import typed
-from ..clock import DAY, to_datetime
+from ..clock import SECOND
 from ..core import documents
-from ..core.catalog import OMITTED, Catalog, Item, Version
+from ..core.catalog import Catalog, Item, Version, to_response
 from ..core.dispatch import KEEP_ANSWERS, Call
 from ..core.operation import Example, Request, Response, explain_invalid, operation
 from ..core.owners import app_records
+from ..core.settings import Clearable, Fixed, build_settings, create_request, response, update_request
 from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
+from ..model.collection import join_parts
+from ..model.field_readers import convert_request, text_lifetime_limits
 from ..model.fields import check_content, id_limits
+from ..text import lifetimes
+from ..text.lifetimes import FOR_GOOD, SECONDS
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
-from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, require_or_add_app, to_thread
+from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, require_or_add_app, thread_tie
 from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     BY_SLUG,
@@ -34,7 +38,6 @@ from .validation import (
     Accept,
     check_changed_schema,
     check_object_schema,
-    copy_settings,
     join_names,
     list_name_doubts,
     list_schema_doubts,
@@ -49,52 +52,29 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$(?!\n)"
 NAME_ADVICE = "A technical name has letters, digits and underscores, and begins with a letter."
 MAX_SOURCE = 1024 * 1024
 MAX_LEVELS = 64
-_UNITS = {"day": 1, "week": 7, "month": 30}
-_RETENTION = re.compile(r"(\d{1,4})_(day|week|month)s?")
-_MAX_DAYS = 3650
+MAX_DAYS = 3650
 
 
-class Store(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of a memory store, as they are stored under its technical name."""
-
-    access: Access = "user"
-    retention: str = "1_month"
-    schema: dict[str, Any] = {}
-    strict: bool = False
-    description: str | None = None
-
-    @property
-    def lifetime_us(self) -> int | None:
-        """Lifetime of a record after each write; None: until its session ends."""
-        return None if self.retention == SESSION else parse_retention(self.retention) * DAY
-
-
-@lru_cache(maxsize=256)
-def stores_of(app: str) -> Catalog[Store]:
-    """Return the catalog of an app's stores. Their ids are their technical names."""
-    return Catalog(f"store:{app}", Store, noun="store", immutable=("access",), clearable=("description",))
-
-
-def normalize_retention(text: str) -> str:
-    """Return a retention in its canonical form: `session`, or a number of days, weeks or months of 30 days (S2.12, S2.33)."""
-    if text in (SESSION, "session_only"):
+def normalize_retention(value: Any) -> str:
+    """Return a retention in its canonical form: `session`, `none` (for good), or a number of units (S2.12, S2.33)."""
+    found = lifetimes.parse_lifetime(value, "day", "retention")
+    if found is None:
+        return FOR_GOOD
+    if found == lifetimes.SESSION:
         return SESSION
-    parse_retention(text)
-    number, _, unit = text.removesuffix("s").partition("_")
-    return f"{int(number)}_{unit}" + ("s" if int(number) > 1 else "")
+    if found.seconds > MAX_DAYS * SECONDS["day"]:
+        raise Invalid(
+            f"`retention` is at most {MAX_DAYS} days, unlike {value!r}: give `none` to keep content for good.",
+            field="retention",
+        )
+    return f"{found.number}_{found.unit}" + ("s" if found.number > 1 else "")
 
 
 @lru_cache(maxsize=64)
-def parse_retention(text: str) -> int:
-    """Return a retention in days."""
-    found = _RETENTION.fullmatch(text)
-    days = int(found[1]) * _UNITS[found[2]] if found else 0
-    if not 0 < days <= _MAX_DAYS:
-        raise Invalid(
-            f"`retention` cannot be {text[:50]!r}: give `session`, `1_day`, `1_week`, `1_month`, or a multiple such as `3_days`.",
-            field="retention",
-        )
-    return days
+def parse_retention(text: str) -> int | None:
+    """Return a retention in canonical form as microseconds; None for good, and for `session`."""
+    number, _, unit = text.partition("_")
+    return int(number) * SECONDS[unit.removesuffix("s")] * SECOND if number.isdigit() else None
 
 
 TechnicalName = Annotated[
@@ -115,33 +95,58 @@ AccessField = Annotated[
 ]
 RetentionField = Annotated[
     str,
-    Meta(
-        max_length=50,
-        description="Lifetime of content after each write: `session`, `1_day`, `1_week`, `1_month`, or a multiple: `3_days`.",
+    text_lifetime_limits(
+        normalize_retention,
+        "Lifetime of content after each write: `session`, or a time such as `1_day`, `2 weeks`, `1_month`; `null`, 0 or `none`: "
+        "for good.",
     ),
 ]
 StrictField = Annotated[
     bool, Meta(description="Reject content that does not fit the schema, instead of accepting it with a warning.")
 ]
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a memory store."""
+
+    description: Clearable[Description] = None
+    schema: SchemaField = {}
+    access: Fixed[AccessField] = "user"
+    retention: RetentionField = "1_month"
+    strict: StrictField = False
+
+
+class Store(StoreSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a memory store, as they are stored under its technical name."""
+
+    @property
+    def lifetime_us(self) -> int | None:
+        """Lifetime of a record after each write; None: until its session ends, or for good."""
+        return parse_retention(self.retention)
+
+
+@lru_cache(maxsize=256)
+def stores_of(app: str) -> Catalog[Store]:
+    """Return the catalog of an app's stores. Their ids are their technical names."""
+    return Catalog(f"store:{app}", Store, noun="store")
+
+
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
 OF = {"app": "shop", "store": "userPrefs"}
 
 
-class StoreInfo(Response, frozen=True, kw_only=True):
+@response(StoreSettings)
+class StoreInfo(StoreSettings, Response, frozen=True, kw_only=True):
     """A memory store."""
 
     app: str
     technical_name: str
     name: str
-    access: str
-    retention: str
-    strict: bool
     schema: dict[str, Any]
     version: int
     created_at: datetime
     updated_at: datetime
-    description: str | None = None
     warnings: list[str] | None = None
 
 
@@ -151,17 +156,16 @@ class Stores(Response, frozen=True, kw_only=True):
     stores: list[StoreInfo]
 
 
-class NewStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@create_request(StoreSettings, after="schema")
+class NewStore(Request, frozen=True, kw_only=True):
     """Settings of a new store, without its technical name."""
 
     name: DisplayName | None = None
     description: Description | None = None
     schema: SchemaField | None = None
-    access: AccessField = "user"
-    retention: RetentionField = "1_month"
-    strict: StrictField = False
 
 
+@create_request(StoreSettings, after="schema")
 class CreateStore(Request, frozen=True, kw_only=True):
     """A store to create. Only `technical_name` is required."""
 
@@ -170,9 +174,6 @@ class CreateStore(Request, frozen=True, kw_only=True):
     name: DisplayName | None = None
     description: Description | None = None
     schema: SchemaField | None = None
-    access: AccessField = "user"
-    retention: RetentionField = "1_month"
-    strict: StrictField = False
 
 
 @operation(
@@ -185,10 +186,7 @@ def create_store(space: Space, request: CreateStore) -> StoreInfo:
 
 StoresField = Annotated[
     str | dict[str, Any],
-    Meta(
-        description="Settings of stores by technical name, as an object, or as a YAML or JSON text (on the command line also "
-        "`@FILE`)."
-    ),
+    Meta(description="Settings of stores by technical name, as an object, or as a YAML or JSON text."),
 ]
 
 
@@ -232,16 +230,13 @@ def get_store(space: Space, request: OfStore) -> StoreInfo:
     return to_store_info(request.app, require_store(space, request.app, request.store))
 
 
+@update_request(StoreSettings)
 class UpdateStore(Request, frozen=True, kw_only=True):
     """Changes to a store. Omitted fields keep their values. The technical name and the access mode cannot change."""
 
     app: AppName
     store: TechnicalName
     name: DisplayName | None = None
-    description: Description | None = OMITTED
-    schema: SchemaField | None = None
-    retention: RetentionField | None = None
-    strict: StrictField | None = None
     technical_name: Annotated[str, Meta(description="It cannot be changed: omit it.")] | None = None
     access: Annotated[Access, Meta(description="It cannot be changed: omit it.")] | None = None
     accept_breaking: Accept = False
@@ -265,8 +260,6 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
     old, changes = item.settings, catalog.changes(request)
     if "schema" in changes:
         changes["schema"] = normalize_schema(changes["schema"])
-    if "retention" in changes:
-        changes["retention"] = normalize_retention(changes["retention"])
     store = structs.replace(old, **changes)
     tie = store_tie(request.app, item.id)
     contracts = build_store_contract(old), build_store_contract(store)
@@ -281,6 +274,8 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
 def _apply_retention(space: Space, tie: str, item: Item[Store]) -> list[str]:
     """Apply a new retention to stored records. Return warnings."""
     lifetime = item.settings.lifetime_us
+    if item.settings.retention == FOR_GOOD:  # like every longer one, it counts from the next write on
+        return []
     if lifetime is not None:
         space.tx.send("shorten_tied_records", tie=tie, lifetime=lifetime)
     else:
@@ -336,7 +331,7 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     catalog = stores_of(request.app)
     stores = catalog.list(space)
     addresses = [one for item in stores for one in list_tied_addresses(space, store_tie(request.app, item.id))]
-    addresses += list_tied_addresses_below(space, f"thread/{to_thread(request.app, '')}")
+    addresses += list_tied_addresses_below(space, thread_tie(join_parts(app=request.app) + "/"))
     place = app_records(request.app)
     addresses += space.tx.rows("addresses_of_name", dialect=place.dialect, name=place.name)
     unique = list({one[0]: one for one in addresses}.values())
@@ -392,8 +387,7 @@ def add_store(space: Space, app: str, technical_name: str, new: NewStore | Creat
 
 
 def _to_store(new: NewStore | CreateStore) -> Store:
-    retention, schema = normalize_retention(new.retention), normalize_schema(new.schema or {})
-    return Store(access=new.access, retention=retention, schema=schema, strict=new.strict, description=new.description)
+    return build_settings(Store, new, schema=normalize_schema(new.schema or {}))
 
 
 def check_technical_name(name: str) -> None:
@@ -407,19 +401,23 @@ def check_technical_name(name: str) -> None:
 
 def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
     """Return the stores of a configuration, by their technical names (S2.14)."""
-    limits = Limits(MAX_SOURCE, MAX_LEVELS)
-    value = read_yaml(source, "stores", limits, core).value if isinstance(source, str) else source
-    if not isinstance(value, Mapping) or not value:
-        raise Invalid("`stores` must be an object of settings by technical name.", field="stores")
     found = {}
-    for name, settings in value.items():
-        check_technical_name(str(name))
+    for name, settings in read_named_settings(source, "stores").items():
+        check_technical_name(name)
         try:
-            found[str(name)] = typed.convert({} if settings is None else settings, NewStore)
+            found[name] = convert_request(settings, NewStore)
         except msgspec.ValidationError as error:
             reason = explain_invalid(NewStore, str(error)[:300]).message
-            raise Invalid(f"The store {str(name)!r} cannot be created: {reason}", field=f"stores.{name}") from None
+            raise Invalid(f"The store {name!r} cannot be created: {reason}", field=f"stores.{name}") from None
     return found
+
+
+def read_named_settings(source: str | Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Return settings by name, from YAML, JSON or an object. None stands for no settings."""
+    value = read_yaml(source, field, Limits(MAX_SOURCE, MAX_LEVELS), core).value if isinstance(source, str) else source
+    if not isinstance(value, Mapping) or not value:
+        raise Invalid(f"`{field}` must be an object of settings by name.", field=field)
+    return {str(name): {} if settings is None else settings for name, settings in value.items()}
 
 
 def list_store_differences(item: Item[Store], new: NewStore) -> list[str]:
@@ -447,17 +445,10 @@ def _define_store(space: Space, app: str, name: str, new: NewStore) -> StoreInfo
             f"The store {name!r} exists already with another {join_names(differences)}: {advice}.",
             differences=differences,
         )
+    stores_of(app).mention(space, name)
     return to_store_info(app, item)
 
 
 def to_store_info(app: str, item: Item[Store], warnings: Sequence[str] = ()) -> StoreInfo:
-    return StoreInfo(
-        app=app,
-        technical_name=item.id,
-        name=item.name,
-        version=item.version,
-        created_at=to_datetime(item.created_at),
-        updated_at=to_datetime(item.updated_at),
-        warnings=[*list_name_doubts(item.id, "technical name"), *warnings] or None,
-        **copy_settings(item.settings),
-    )
+    warnings = [*list_name_doubts(item.id, "technical name"), *warnings]
+    return to_response(StoreInfo, item, app=app, technical_name=item.id, warnings=warnings or None)

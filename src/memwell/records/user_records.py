@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ..clock import SECOND, to_datetime
 from ..core.operation import Example, Request, Response, operation
@@ -14,6 +14,7 @@ from ..core.owners import user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..errors import Invalid, NotFound
+from ..model.field_readers import lifetime_limits
 from ..model.fields import WORD, Cursor, Limit, User, from_cursor, name_limits, to_cursor, to_instant
 from . import records
 from .definitions import (
@@ -48,10 +49,10 @@ RecordName = Annotated[str, name_limits(WORD.pattern, MAX_NAME, "The record's na
 ModeField = Annotated[Mode, Meta(description="`replace` sets the value; `merge` keeps omitted fields, at every depth.")]
 TtlField = Annotated[
     int,
-    Meta(
-        ge=0,
-        le=MAX_TTL,
-        description="Lifetime in seconds from this write; 0: forever; omit it to keep the old one, or that of the definition.",
+    lifetime_limits(
+        "second",
+        MAX_TTL,
+        "Lifetime from this write; omit it to keep the old one, or that of the definition, which is never exceeded.",
     ),
 ]
 
@@ -145,7 +146,7 @@ class SetRecord(Request, frozen=True, kw_only=True):
     record: RecordName
     value: Value
     mode: ModeField = "replace"
-    ttl_s: TtlField | None = None
+    ttl_s: TtlField | UnsetType | None = UNSET
     if_match: IfMatch | None = None
     unset: Unset | None = None
 
@@ -167,7 +168,7 @@ class SetRecords(Request, frozen=True, kw_only=True):
         dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="Values by their names.")
     ]
     mode: ModeField = "replace"
-    ttl_s: TtlField | None = None
+    ttl_s: TtlField | UnsetType | None = UNSET
 
 
 @operation(
@@ -248,10 +249,10 @@ def find_contract(space: Space, name: str) -> Contract:
     return build_lasting_contract(found)
 
 
-def _write(space: Space, user: str, name: str, edit: Edit, ttl_s: int | None) -> UserRecord:
+def _write(space: Space, user: str, name: str, edit: Edit, ttl_s: int | UnsetType | None) -> UserRecord:
     contract = find_contract(space, name)
-    if ttl_s is not None:  # at most the lifetime of the definition
-        lifetimes = [one for one in (ttl_s * SECOND or None, contract.lifetime_us) if one is not None]
+    if ttl_s is not UNSET:  # at most the lifetime of the definition; None: for good
+        lifetimes = [one for one in (ttl_s and ttl_s * SECOND, contract.lifetime_us) if one is not None]
         contract = contract._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
     record, warnings = write_valid(space, user_records(user), name, edit, contract)
     return _to_response(record, record.value, warnings)

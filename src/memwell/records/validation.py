@@ -40,6 +40,10 @@ class ValueWarning(Response, frozen=True, kw_only=True):
     path: str
     reason: str
 
+    def render(self, name: str) -> str:
+        """Render it for a value of this name."""
+        return f"`{name}.{self.path}`: {self.reason}" if self.path else f"`{name}`: {self.reason}"
+
 
 def write_valid(
     space: Space, place: Place, path: str, edit: Edit, contract: Contract
@@ -110,16 +114,18 @@ def list_schema_doubts(contract: Contract) -> list[str]:
 
 
 def check_changed_schema(space: Space, tie: str, old: Contract, new: Contract, accept_breaking: bool) -> list[str]:
-    """Reject a changed schema that is invalid, or that stored records do not fit, unless `accept_breaking` is set. Return
-    warnings."""
+    """Reject a changed schema that is invalid, or that stored records do not fit, unless `accept_breaking` is set. If it is not
+    strict, those records are only reported. Return warnings."""
     check_object_schema(new)
     warnings = list_schema_doubts(new) if new.schema != old.schema else []
-    if not new.strict or (new.schema, new.strict) == (old.schema, old.strict):
+    if (new.schema, new.strict) == (old.schema, old.strict):
         return warnings
     found = find_breaking(space, tie, new)
     if not found.breaking:
         return warnings
     count = f"{found.breaking} of {found.records} stored records"
+    if not new.strict:
+        return [*warnings, f"{count} do not fit this schema, and stay as they are: {_list_examples(found)}."]
     if accept_breaking:
         return [
             *warnings,
@@ -130,6 +136,19 @@ def check_changed_schema(space: Space, tie: str, old: Contract, new: Contract, a
         breaking=found.breaking,
         examples=[structs.asdict(one) for one in found.examples],
     )
+
+
+def _list_examples(found: Breaking) -> str:
+    """Describe some of the records that do not fit."""
+    named = []
+    for one in found.examples[:MAX_LISTED]:
+        scope = "" if one.scope == "global" or one.scope.startswith("app/") else f" ({one.scope})"
+        reasons = "; ".join(
+            f"`{it['path']}`: {it['reason']}" if it["path"] else it["reason"] for it in one.problems[:2]
+        )
+        named.append(f"{one.owner[:MAX_SHOWN]}{scope[:MAX_SHOWN]}: {reasons}")
+    more = found.breaking - len(named)
+    return " | ".join(named) + (f" | and {more} more" if more else "")
 
 
 @contextmanager
@@ -285,9 +304,9 @@ _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 """Generic field names, for which the name of the parent is used instead."""
 
 
-def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
+def secrets_in(data: Any) -> list[Problem]:
     """Return the places in a value that look like secrets."""
-    return find_secrets(data, most)[0]
+    return find_secrets(data, MAX_LOOKED_AT)[0]
 
 
 def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -19,6 +20,7 @@ from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
 from ..model.fields import MAX_ID, Cursor, Limit, from_cursor, id_limits, to_cursor
 from ..text.fence import encode_compact, is_loud, render_line
+from ..text.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, share_out
 from .definitions import (
     DEFINITIONS,
     GIVEN,
@@ -70,6 +72,16 @@ _HOW = {
     "merge": "Omitted fields stay as they are.",
     "both": "For {merged}, omitted fields stay as they are; for the others, the value you give becomes the new value.",
 }
+OTHERS = " Without `definitions`, only global ones can be written: name those of other scopes there."
+BUDGET = 4000
+"""Default number of tokens of working memory in a prompt."""
+MIN_SHOWN = 24
+"""Tokens of a line that is worth showing when it is cut."""
+NOTE = 32
+"""Tokens of a note about what is cut."""
+CUT = " … (cut)"
+CUT_VALUES = "({} of {} values are cut: there is no room for them.)"
+CUT_MEMORIES = "({} memories are cut: there is no room for them.)"
 NO_ROOM = f"all values together have at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
 
@@ -190,16 +202,22 @@ Values = Annotated[
     ),
 ]
 Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; omit it for the mode of each definition.")]
+PromptBudget = Annotated[
+    int,
+    Meta(ge=50, le=1_000_000, description="Largest number of tokens of the text for the prompt; what is cut is named."),
+]
 Strict = Annotated[
     bool, Meta(description="Fail if a stored value no longer fits its schema, instead of returning a warning.")
 ]
 
 _ADA = {"owner": "u1", "memory": {"customer_profile": {"preferred_name": "Ada"}}}
 _WRITTEN = (*GIVEN, ("definitions.update_memory", _ADA))
+_HUMP = re.compile(r"(?<=[a-z0-9]{2})(?P<name>[A-Z]+)(?![a-z])|(?:(?<=[a-z0-9]{2})|(?<=[A-Z]))(?P<word>[A-Z](?=[a-z]))")
+"""Beginning of a word in a name such as `preferredName`, `userID` or `HTTPServer`, but not `iPhone`."""
 _PATH = re.compile(r"(?P<slug>[^@]+)(?:@(?P<scope>workflow|thread|run)/(?P<id>.*))?", re.DOTALL)
 
 
-class Tool(Response, frozen=True, kw_only=True):
+class MemoryTool(Response, frozen=True, kw_only=True):
     """A tool for a model: `parameters` is the JSON Schema of its arguments."""
 
     name: str
@@ -217,11 +235,12 @@ class Withheld(Response, frozen=True, kw_only=True):
 class Bound(Response, frozen=True, kw_only=True):
     """Memory for a model: the values by slug, a text of them for the system prompt, and the tool that changes them. `prompt` is
     empty if there are no values, and `tool` is null if nothing can be written. `warnings` lists withheld values: they no longer
-    fit their schema, or their workflow, thread or run is missing, or all values together would exceed 8 MiB."""
+    fit their schema, or their workflow, thread or run is missing, or all values together would exceed 8 MiB; and those that the
+    budget of the prompt has cut."""
 
     values: dict[str, Any]
     prompt: str
-    tool: Tool | None
+    tool: MemoryTool | None
     versions: dict[str, str]
     warnings: list[Withheld]
 
@@ -240,6 +259,7 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 
     definitions: Names | None = None
     strict: Strict = False
+    budget: PromptBudget = BUDGET
 
 
 @operation(
@@ -251,14 +271,16 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 def bind(space: Space, request: Bind) -> Bound:
     """Load working memory for a model: the values of an owner under some definitions, a text of them for the system prompt, and
     the tool that updates them."""
-    items = list_bound(space, request.definitions)
-    found = load_all(space, items, _resolve_scope(space, request), strict=request.strict)
+    scope = _resolve_scope(space, request)
+    found = load_all(space, list_bound(space, request.definitions), scope, strict=request.strict)
+    prompt, cut = render_memory(found, request.budget)
+    withheld = {one.slug: one.warning for one in found if one.warning is not None}
     return Bound(
         values={one.slug: one.value for one in found if one.value is not None},
-        prompt=render_memory(found),
-        tool=build_tool(found),
+        prompt=prompt,
+        tool=build_tool(found, cut),
         versions={one.slug: one.etag for one in found if one.etag is not None},
-        warnings=[Withheld(slug=one.slug, reason=one.warning) for one in found if one.warning is not None],
+        warnings=[Withheld(slug=slug, reason=reason) for slug, reason in {**withheld, **cut}.items()],
     )
 
 
@@ -334,6 +356,9 @@ class EndScope(Request, frozen=True, kw_only=True):
 
     run: Annotated[ScopeId, Meta(description="The run that has ended.")] | None = None
     thread: Annotated[ScopeId, Meta(description="The thread that has ended.")] | None = None
+    owner: (
+        Annotated[str, id_limits(MAX_ID, "Only the memory of this owner; omit it for that of all owners.")] | None
+    ) = None
 
 
 @operation("definitions.end", "POST /v1/working_memory/end", effect="erase", example=Example({"run": "run-7"}, GIVEN))
@@ -342,7 +367,7 @@ def end(space: Space, request: EndScope) -> Forgotten:
     if (request.run is None) == (request.thread is None):
         raise Invalid("Give either `run` or `thread`.", field="run")
     tie = f"run/{request.run}" if request.run is not None else f"thread/{request.thread}"
-    job, count = delete_tied(space, tie)
+    job, count = delete_tied(space, tie, place=None if request.owner is None else user_records(request.owner))
     return Forgotten(records=count, job=job)
 
 
@@ -446,22 +471,16 @@ def _require_known(space: Space, slugs: Iterable[str], names: Sequence[str] | No
     known = {item.settings.slug: item for item in items}
     unknown = [slug for slug in slugs if slug not in known]
     if unknown:
-        reasons = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_LISTED])
-        bound = f" Known here: {', '.join(known)}." if names and known else ""
+        reasons = " ".join(map(_explain_unknown, unknown[:MAX_LISTED]))
+        # The same for all, because a model must not learn of definitions that are not bound.
+        bound = OTHERS if names is None else f" Known here: {', '.join(known)}." if known else ""
         raise Invalid(reasons + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
     return known
 
 
-def _explain_unknown(space: Space, slug: str) -> str:
-    unknown = f'Unknown memory definition "{slug}"'
-    if find_definition_by_slug(space, slug) is None:
-        return (
-            f"{unknown}: give the values directly by slug, without an object around them."
-            if slug == "memory"
-            else f"{unknown}."
-        )
-    in_workflow = "in a workflow, declare it in `defs` as `kind: memory`"
-    return f"{unknown} here: it exists, but it is not bound. Name it in `definitions`; {in_workflow}."
+def _explain_unknown(slug: str) -> str:
+    advice = ": give the values directly by slug, without an object around them" if slug == "memory" else ""
+    return f'Unknown memory definition "{slug}"{advice}.'
 
 
 def _write_one(
@@ -472,12 +491,9 @@ def _write_one(
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
     place, path = user_records(scope.owner), require_path(definition, scope)
-    if definition.scope == "run":
-        # Only workflow runs have a row. Their memory is deleted when they end.
-        over = space.tx.row("run_is_over", id=scope.run or "")
-        if over is not None and over[0]:
-            message = "This run has ended, and its memory was deleted: use memory of another scope."
-            raise Conflict(message, run=scope.run)
+    if definition.scope == "run" and _is_over(space, scope):
+        message = "This run has ended, and its memory was deleted: use memory of another scope."
+        raise Conflict(message, run=scope.run)
     if definition.scope == "global":
         contract = build_lasting_contract(item)
     else:
@@ -488,37 +504,105 @@ def _write_one(
         return write_valid(space, place, path, edit, contract)
 
 
+def _is_over(space: Space, scope: MemoryScope) -> bool:
+    """Return True if a run of a workflow has ended. To a scoped key, the runs of others are like unknown ones."""
+    run_id = scope.run or ""
+    over = space.tx.row("run_is_over", id=run_id)
+    if over is None or not over[0]:
+        return False
+    if space.principal.scope is None:
+        return True
+    anchor = space.address(user_records(scope.owner), "")
+    return anchor is not None and (run_id,) in space.tx.rows("runs_of_address", address_id=anchor.id)
+
+
 # The text for a model, and its tool (S3.29–S3.37). Stored text is data: a value or a name with line breaks is written as a JSON
 # string, so that it can forge neither a heading nor a line.
 
 
-def render_memory(memories: Iterable[BoundMemory]) -> str:
-    """Render the values under their headings. The text is empty if there are no values."""
-    sections = [_render_section(one.item, one.value) for one in memories if one.value]
-    return "\n".join([HEADING, "\n\n".join(sections)]) if sections else ""
+def render_memory(memories: Iterable[BoundMemory], budget: int = BUDGET) -> tuple[str, dict[str, str]]:
+    """Render the values under their headings, within a budget of tokens. Return the text, which is empty if there are no values,
+    and the reasons why memories are cut, by slug."""
+    shown = [one for one in memories if one.value]
+    sections = [_list_lines(one.item, one.value or {}) for one in shown]
+    costs = [sum(_count_tokens(line, budget) for line in lines) for lines in sections]
+    left = budget - _count_tokens(HEADING, budget) - NOTE
+    texts: list[str] = []
+    cut: dict[str, str] = {}
+    for one, lines, cost, share in zip(shown, sections, costs, share_out(costs, left), strict=True):
+        text, missing = _fit_lines(lines, min(left, cost if cost <= share else max(share, 2 * NOTE)))
+        left -= _count_tokens(text, budget) + 1 if text else 0
+        texts += [text] if text else []
+        if missing:
+            part = f"{missing} of {len(lines) - 1} values do not fit into the budget of {budget:,} tokens"
+            whole = one.item.settings.update_mode == "merge"
+            cut[one.slug] = f"it is cut in the prompt: {part}" + ("" if whole else ", so a model cannot replace it")
+    if len(texts) < len(shown):
+        texts.append(CUT_MEMORIES.format(len(shown) - len(texts)))
+    return ("\n".join([HEADING, "\n\n".join(texts)]) if shown else ""), cut
 
 
-def _render_section(item: Item[Definition], value: Mapping[str, Any]) -> str:
+def _list_lines(item: Item[Definition], value: Mapping[str, Any]) -> list[str]:
+    """Render the heading and the values of a definition."""
     properties = item.settings.schema.get("properties")
     known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
     order = [name for name in known if name in value] + [name for name in value if name not in known]
     lines = [f"- {_render_label(name, known.get(name))}: {render_line(value[name])}" for name in order]
-    return "\n".join([f"## {render_line(item.name)}", *lines])
+    return [f"## {render_line(item.name)}", *lines]
+
+
+def _fit_lines(lines: list[str], room: int) -> tuple[str, int]:
+    """Return the heading and the lines that fit into a number of tokens, some of them only in part, and the number of those that
+    are cut. The text has that number, so that the model knows."""
+    costs = [_count_tokens(line, room) for line in lines]
+    if sum(costs) <= room:
+        return "\n".join(lines), 0
+    left, missing = room - costs[0] - NOTE, 0
+    if left < 0:
+        return "", len(lines) - 1
+    kept = lines[:1]
+    for line, cost, share in zip(lines[1:], costs[1:], share_out(costs[1:], left), strict=True):
+        shown = _shorten_line(line, cost, min(left, max(share, MIN_SHOWN)))
+        missing += shown != line
+        if shown:
+            kept.append(shown)
+            left -= _count_tokens(shown, room)
+    return "\n".join([*kept, CUT_VALUES.format(missing, len(lines) - 1)]), missing
+
+
+def _shorten_line(line: str, cost: int, room: int) -> str:
+    """Return a line within a number of tokens: as it is, or its beginning; empty if that would say nothing."""
+    if cost <= room:
+        return line
+    if room < MIN_SHOWN:
+        return ""
+    ends = range(room * CHARACTERS_PER_TOKEN)
+    end = bisect_right(ends, room - 1, key=lambda size: estimate_tokens(line[:size] + CUT)) - 1
+    return line[:end].rstrip() + CUT
+
+
+def _count_tokens(text: str, most: int) -> int:
+    """Count the tokens of a line with its end. For a text that is much too long, its beginning suffices."""
+    return estimate_tokens(text[: most * CHARACTERS_PER_TOKEN + 1]) + 1
 
 
 def _render_label(name: str, schema: Any) -> str:
-    """Render the title of a property, or its name as a label: `preferred_name` becomes `Preferred name` (C20)."""
+    """Render the title of a property, or its name as a label: `preferred_name` and `preferredName` become `Preferred name`
+    (C20)."""
     title = schema.get("title") if isinstance(schema, Mapping) else None
     if not isinstance(title, str) or not title.strip():
-        words = name.replace("_", " ").strip()
+        words = _HUMP.sub(lambda hump: f" {hump['word'].lower() if hump['word'] else hump['name']}", name)
+        words = " ".join(words.split("_")).strip()
         title = words[:1].upper() + words[1:] if words else name
     label = render_line(title)
     return encode_compact(label) if is_loud(label) else label
 
 
-def build_tool(memories: Iterable[BoundMemory]) -> Tool | None:
-    """Build the tool with which a model updates memories. It has a parameter for each writable memory (S3.32, S3.34)."""
-    items = [one.item for one in memories if one.writable]
+def build_tool(memories: Iterable[BoundMemory], cut: Container[str] = ()) -> MemoryTool | None:
+    """Build the tool with which a model updates memories. It has a parameter for each writable memory (S3.32, S3.34). A model
+    cannot replace a memory of which it has seen only a part."""
+    shown = (one for one in memories if one.slug not in cut or one.item.settings.update_mode == "merge")
+    items = [one.item for one in shown if one.writable]
     if not items:
         return None
     merged = [one.settings.slug for one in items if one.settings.update_mode == "merge"]
@@ -528,7 +612,7 @@ def build_tool(memories: Iterable[BoundMemory]) -> Tool | None:
     values = {one.settings.slug: _build_tool_part(one.settings) for one in items}
     memory = {"type": "object", "properties": values, "additionalProperties": False}
     whole = {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
-    return Tool(name=TOOL, description=TOOL_DESCRIPTION.format(how=how), parameters=whole)
+    return MemoryTool(name=TOOL, description=TOOL_DESCRIPTION.format(how=how), parameters=whole)
 
 
 def _build_tool_part(definition: Definition) -> Any:

@@ -3,59 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
+from .. import sdk
 from ..errors import Invalid
 from ._async_jobs import erase, pages
-from .values import Message, Receipt, omit_none, to_list
+from .transport import AsyncTransport
+from .values import Handle, Message, Moment, Receipt, omit_none, to_list
 
-if TYPE_CHECKING:
-    from ..banks.banks import BankInfo, BankList
-    from ..banks.compaction import Compacting, Trial
-    from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
-    from ..banks.statistics import BankStats, Counted
-    from .transport import AsyncTransport
-    from .types import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
+Added: TypeAlias = "sdk.AddedEntries"
 
 
-class AsyncBanks:
+class AsyncBanks(Handle):
     """Memory banks: entries partitioned by keys, for agents that are built from steps."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
-    async def create(self, name: str, **settings: Unpack[BankSettings]) -> AsyncBank:
+    async def create(self, name: str, **settings: Unpack[sdk.BankSettings]) -> AsyncBank:
         """Create a bank: `type` is `conversation` or `general`; `max_turns` and the like have it compact itself; with
         `retention_days=None` entries stay for good."""
-        info: BankInfo = await self._transport.call("banks.create", {"name": name, **settings})
+        info: sdk.BankInfo = await self._transport.call("banks.create", {"name": name, **settings})
         return AsyncBank(self._transport, info.id)
 
     def open(self, bank_id: str) -> AsyncBank:
-        """Return a bank by its id."""
+        """Return a bank by its id, which `list(name=…)` finds."""
         return AsyncBank(self._transport, bank_id)
 
-    async def list(self, **conditions: Unpack[BankPage]) -> BankList:
-        """Return a page of banks: `page`, `limit`, `sort`, `order`, `type`."""
-        found: BankList = await self._transport.call("banks.list", {**conditions})
+    async def list(self, **conditions: Unpack[sdk.BankPage]) -> sdk.BankList:
+        """Return a page of banks: `page`, `limit`, `sort`, `order`, `type`, `name`."""
+        found: sdk.BankList = await self._transport.call("banks.list", {**conditions})
         return found
 
 
-class AsyncBank:
+class AsyncBank(Handle):
     """One memory bank."""
 
     def __init__(self, transport: AsyncTransport, bank_id: str) -> None:
         self._transport = transport
         self.id = bank_id
 
-    async def info(self) -> BankInfo:
+    async def info(self) -> sdk.BankInfo:
         """Return its settings."""
-        found: BankInfo = await self._transport.call("banks.get", {"bank": self.id})
+        found: sdk.BankInfo = await self._transport.call("banks.get", {"bank": self.id})
         return found
 
-    async def update(self, **changes: Unpack[BankUpdate]) -> BankInfo:
+    async def update(self, **changes: Unpack[sdk.BankUpdate]) -> sdk.BankInfo:
         """Change settings; None, 0 or an empty text clears one."""
-        info: BankInfo = await self._transport.call("banks.update", {"bank": self.id, **changes})
+        info: sdk.BankInfo = await self._transport.call("banks.update", {"bank": self.id, **changes})
         return info
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
@@ -88,18 +83,18 @@ class AsyncBank:
         key: str | None = None,
         top_n: int = 10,
         filter: Mapping[str, Any] | None = None,
-        added_after: datetime | None = None,
-        added_before: datetime | None = None,
+        added_after: Moment | None = None,
+        added_before: Moment | None = None,
         min_score: float | None = None,
         content_type: str | None = None,
-    ) -> Matches:
+    ) -> sdk.Matches:
         """Search the entries of one key, or of all keys."""
         data = omit_none(key=key, filter=filter, added_after=added_after, added_before=added_before)
         data |= omit_none(min_score=min_score, content_type=content_type)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
         return await self._transport.call("banks.search", data)
 
-    async def load(self, key: str, **conditions: Unpack[Loading]) -> Loaded:
+    async def load(self, key: str, **conditions: Unpack[sdk.Loading]) -> sdk.Loaded:
         """Load the entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
         return await self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
 
@@ -117,7 +112,7 @@ class AsyncBank:
         filter: Mapping[str, Any] | None = None,
         include_compacted: bool = False,
         summary: str | None = None,
-    ) -> AsyncIterator[BankEntry]:
+    ) -> AsyncIterator[sdk.BankEntry]:
         """Yield all entries, by key and in the order of writing; with `include_compacted` also those behind summaries,
         too, and with a `summary` (an id) exactly what that was made of."""
         data: dict[str, Any] = {"bank": self.id, "include_compacted": include_compacted}
@@ -125,11 +120,11 @@ class AsyncBank:
         async for entry in pages(self._transport, "banks.entries", "entries", data):
             yield entry
 
-    async def entry(self, entry_id: str) -> BankEntry:
+    async def entry(self, entry_id: str) -> sdk.BankEntry:
         """Return one entry, also one behind a summary. `entries(summary=…)` lists the entries of a summary."""
         return await self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
 
-    async def delete_entry(self, entry_id: str) -> DeletedEntries:
+    async def delete_entry(self, entry_id: str) -> sdk.DeletedEntries:
         """Erase one entry."""
         return await self._transport.call("banks.delete_entry", {"bank": self.id, "id": entry_id})
 
@@ -140,24 +135,24 @@ class AsyncBank:
         filter: Mapping[str, Any] | None = None,
         maximum: int = 1000,
         dry_run: bool = False,
-    ) -> DeletedEntries:
+    ) -> sdk.DeletedEntries:
         """Erase entries by key and metadata, or with a dry run only list them."""
         data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **omit_none(key=key, filter=filter)}
         return await self._transport.call("banks.delete_entries", data)
 
-    async def stats(self, **conditions: Unpack[Days]) -> BankStats:
+    async def stats(self, **conditions: Unpack[sdk.Days]) -> sdk.BankStats:
         """Return statistics of the last `days` (before `end_date`, if given), or from `start_date` on."""
         return await self._transport.call("banks.stats", {"bank": self.id, **conditions})
 
-    async def keys(self) -> list[Counted]:
+    async def keys(self) -> list[sdk.Counted]:
         """List the keys with their numbers of entries."""
         return await self._transport.call("banks.keys", {"bank": self.id})
 
-    async def compact(self, *, key: str | None = None) -> Compacting:
+    async def compact(self, *, key: str | None = None) -> sdk.Compacting:
         """Fold the entries beyond the thresholds into summaries now. The `job` reports the end."""
         data = {"bank": self.id, **omit_none(key=key)}
         return await self._transport.call("banks.compact", data)
 
-    async def test_compaction(self, **how: Unpack[Sampled]) -> Trial:
+    async def test_compaction(self, **how: Unpack[sdk.Sampled]) -> sdk.Trial:
         """Try a compaction, for a `key` or for `sample_entries`. Nothing is changed."""
         return await self._transport.call("banks.test_compaction", {"bank": self.id, **how})

@@ -3,82 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
+from .. import sdk
 from ..errors import MemwellError
 from ._async_jobs import pages
-from .values import omit_none, parse_arguments, render_tool, to_list, to_object
-
-if TYPE_CHECKING:
-    from ..records.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
-    from ..records.validation import Breaking
-    from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated
-    from .transport import AsyncTransport
-    from .types import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
+from .transport import AsyncTransport
+from .values import Handle, omit_none, parse_arguments, render_tool, to_list, to_object
 
 _WHOSE = ("owner", "workflow", "thread", "run")
+_WHERE = (*_WHOSE, "definitions")
 
 
-class AsyncDefinitions:
+class AsyncDefinitions(Handle):
     """Memory definitions: kinds of records of an owner, each with a schema."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
-    async def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
+    async def create(self, name: str, **settings: Unpack[sdk.DefinitionSettings]) -> sdk.DefinitionInfo:
         """Create a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
         return await self._transport.call("definitions.create", {"name": name, **settings})
 
-    async def define(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
+    async def define(self, name: str, **settings: Unpack[sdk.DefinitionSettings]) -> sdk.DefinitionInfo:
         """Create a definition unless the same one exists, as at the start of a program. If it differs, raise Conflict."""
         return await self._transport.call("definitions.define", {"name": name, **settings})
 
-    async def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
+    async def apply(
+        self, definitions: str | Mapping[str, Any], *, dry_run: bool = False, accept_breaking: bool = False
+    ) -> sdk.Applied:
+        """Make definitions what YAML or an object by slug says, all or none; with `dry_run`, only report the changes."""
+        source = definitions if isinstance(definitions, str) else to_object(definitions, "definitions")
+        data = {"definitions": source, "dry_run": dry_run, "accept_breaking": accept_breaking}
+        return await self._transport.call("definitions.apply", data)
+
+    async def list(self, **conditions: Unpack[sdk.DefinitionPage]) -> sdk.DefinitionList:
         """Return a page of definitions; `search` finds them by name, slug or description."""
         return await self._transport.call("definitions.list", {**conditions})
 
-    async def get(self, definition: str) -> DefinitionInfo:
+    async def get(self, definition: str) -> sdk.DefinitionInfo:
         """Return a definition by its id or slug."""
         return await self._transport.call("definitions.get", {"definition": definition})
 
-    async def update(self, definition: str, **changes: Unpack[DefinitionChanges]) -> DefinitionInfo:
+    async def update(self, definition: str, **changes: Unpack[sdk.DefinitionChanges]) -> sdk.DefinitionInfo:
         """Change a definition. A schema that stored records do not match is refused, unless `accept_breaking`."""
         return await self._transport.call("definitions.update", {"definition": definition, **changes})
 
-    async def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
+    async def check(self, definition: str, schema: Mapping[str, Any]) -> sdk.Breaking:
         """Find the stored records that a schema would break."""
         data = {"definition": definition, "schema": to_object(schema, "schema")}
         return await self._transport.call("definitions.check", data)
 
-    async def delete(self, definition: str) -> DeletedDefinition:
+    async def delete(self, definition: str) -> sdk.DeletedDefinition:
         """Delete a definition with all its records."""
         return await self._transport.call("definitions.delete", {"definition": definition})
 
-    async def records(self, definition: str) -> Sequence[MemoryRecord]:
+    async def records(self, definition: str) -> Sequence[sdk.MemoryRecord]:
         """List the records of a definition, of all owners."""
         found = pages(self._transport, "definitions.records", "records", {"definition": definition})
         return [one async for one in found]
 
     async def bind(
-        self, definitions: Sequence[str] | None = None, owner: str | None = None, **where: Unpack[Binding]
+        self, definitions: Sequence[str] | None = None, owner: str | None = None, **where: Unpack[sdk.Binding]
     ) -> AsyncWorkingMemory:
         """Load the working memory of an owner: under these definitions, by id or slug, or under all global ones. Callers that are
         limited to a user may omit `owner`."""
         at = {**where} | omit_none(owner=owner, definitions=None if definitions is None else to_list(definitions))
-        bound: Bound = await self._transport.call("definitions.bind", at)
+        bound: sdk.Bound = await self._transport.call("definitions.bind", at)
         return AsyncWorkingMemory(self._transport, at, bound)
 
-    async def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
-        """Delete the records of a run or a thread that is over."""
-        return await self._transport.call("definitions.end", omit_none(run=run, thread=thread))
+    async def end(
+        self, *, run: str | None = None, thread: str | None = None, owner: str | None = None
+    ) -> sdk.Forgotten:
+        """Delete the records of a run or a thread that is over, of one owner or of all."""
+        return await self._transport.call("definitions.end", omit_none(run=run, thread=thread, owner=owner))
 
 
-class AsyncWorkingMemory:
+class AsyncWorkingMemory(Handle):
     """The working memory of an owner, for a model: `values`, `prompt()`, `tool()`, and `update()` for calls of the tool."""
 
-    def __init__(self, transport: AsyncTransport, at: Mapping[str, Any], bound: Bound) -> None:
+    def __init__(self, transport: AsyncTransport, at: Mapping[str, Any], bound: sdk.Bound) -> None:
         self._transport = transport
         self._at = dict(at)
         self.bound = bound
@@ -98,13 +104,13 @@ class AsyncWorkingMemory:
 
     async def update(
         self, memory: Mapping[str, Any] | str, *, mode: str | None = None, if_match: Mapping[str, str] | None = None
-    ) -> Updated:
+    ) -> sdk.Updated:
         """Write values by slug, all or none. `memory` may also be the arguments of a call of the tool, as an object or as JSON.
         If another value no longer fits its schema, that is a warning in `bound.warnings`, even with `strict`."""
         values = self._values(to_object(parse_arguments(memory), "memory"))
-        at = {name: value for name, value in self._at.items() if name != "strict"}
+        at = {name: self._at[name] for name in _WHERE if name in self._at}
         data = {**at, "memory": values, **omit_none(mode=mode, if_match=if_match)}
-        made: Updated = await self._transport.call("definitions.update_memory", data)
+        made: sdk.Updated = await self._transport.call("definitions.update_memory", data)
         await self._reload(values)
         return made
 
@@ -112,10 +118,12 @@ class AsyncWorkingMemory:
         """Load the values again."""
         self.bound = await self._transport.call("definitions.bind", self._at)
 
-    async def delete(self, definition: str) -> Forgotten:
+    async def delete(self, definition: str) -> sdk.Forgotten:
         """Delete the record of the owner under one definition."""
         whose: dict[str, Any] = {name: self._at[name] for name in _WHOSE if name in self._at}
-        gone: Forgotten = await self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
+        gone: sdk.Forgotten = await self._transport.call(
+            "definitions.delete_memory", {**whose, "definition": definition}
+        )
         await self._reload([definition])
         return gone
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
-from .values import omit_none
+from .. import sdk
+from .transport import AsyncTransport
+from .values import Handle, omit_none
 
-if TYPE_CHECKING:
-    from ..context.hook_resolution import Preview, Resolution
-    from ..context.hooks import DeletedHook, HookInfo
-    from .transport import AsyncTransport
-    from .types import HookChanges, HookSettings
-
-    _Hooks = list[HookInfo]  # `list` is a method there
+_Hooks: TypeAlias = "list[sdk.HookInfo]"  # `list` is a method there
 
 
-class AsyncHooks:
+class AsyncHooks(Handle):
     """Prompt hooks: templates for prompts that can include the log of an agent."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
-    async def create(self, name: str, markdown_template: str, **settings: Unpack[HookSettings]) -> HookInfo:
+    async def create(self, name: str, markdown_template: str, **settings: Unpack[sdk.HookSettings]) -> sdk.HookInfo:
         """Create a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
         data = {"name": name, "markdown_template": markdown_template, **settings}
         return await self._transport.call("hooks.create", data)
@@ -31,15 +27,15 @@ class AsyncHooks:
         """List the hooks, the highest priority first."""
         return await self._transport.call("hooks.list", {})
 
-    async def get(self, hook_id: str) -> HookInfo:
+    async def get(self, hook_id: str) -> sdk.HookInfo:
         """Return a hook by its id."""
         return await self._transport.call("hooks.get", {"id": hook_id})
 
-    async def update(self, hook_id: str, **changes: Unpack[HookChanges]) -> HookInfo:
+    async def update(self, hook_id: str, **changes: Unpack[sdk.HookChanges]) -> sdk.HookInfo:
         """Change a hook; an empty text or object clears a field."""
         return await self._transport.call("hooks.update", {"id": hook_id, **changes})
 
-    async def delete(self, hook_id: str) -> DeletedHook:
+    async def delete(self, hook_id: str) -> sdk.DeletedHook:
         """Delete a hook."""
         return await self._transport.call("hooks.delete", {"id": hook_id})
 
@@ -54,7 +50,7 @@ class AsyncHooks:
         max_entries: int | None = None,
         max_chars: int | None = None,
         app: str | None = None,
-    ) -> Preview:
+    ) -> sdk.Preview:
         """Try a template and rules without saving them."""
         data = omit_none(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
         data |= omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
@@ -71,7 +67,7 @@ class AsyncHooks:
         max_entries: int | None = None,
         max_chars: int | None = None,
         app: str | None = None,
-    ) -> Resolution:
+    ) -> sdk.Resolution:
         """Render the prompt of this hook, of the one with that selector key, or of the one whose rules match best."""
         data = omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"

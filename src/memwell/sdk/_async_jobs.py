@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from .values import Receipt, omit_none, to_receipt, to_unavailable
+from .. import sdk
+from .transport import AsyncTransport
+from .values import Handle, Receipt, omit_none, to_receipt, to_unavailable
 
-if TYPE_CHECKING:
-    from ..admin.jobs import Job
-    from ..core.space import Erasure
-    from .transport import AsyncTransport
-
-    _Jobs = list[Job]  # `list` is a method there
+_Jobs: TypeAlias = "list[sdk.Job]"  # `list` is a method there
 
 
-class AsyncJobs:
+class AsyncJobs(Handle):
     """Background work."""
 
     def __init__(self, transport: AsyncTransport) -> None:
@@ -27,27 +24,27 @@ class AsyncJobs:
         data = omit_none(state=state, kind=kind)
         return [job async for job in pages(self._transport, "jobs.list", "jobs", data)]
 
-    async def show(self, job_id: str) -> Job:
+    async def show(self, job_id: str) -> sdk.Job:
         """Return one job."""
         return await self._transport.call("jobs.show", {"id": job_id})
 
-    async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
+    async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> sdk.Job:
         """Wait until a job is finished."""
         deadline = time.monotonic() + timeout_s
         while True:
             left = deadline - time.monotonic()
             data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
-            job: Job = await self._transport.call("jobs.wait", data)
+            job: sdk.Job = await self._transport.call("jobs.wait", data)
             if job.state in ("done", "dead", "cancelled"):
                 return job
             if left <= 0:
                 raise to_unavailable(job)
 
-    async def retry(self, job_id: str) -> Job:
+    async def retry(self, job_id: str) -> sdk.Job:
         """Put a dead or cancelled job back into the queue."""
         return await self._transport.call("jobs.retry", {"id": job_id})
 
-    async def cancel(self, job_id: str) -> Job:
+    async def cancel(self, job_id: str) -> sdk.Job:
         """Cancel a waiting job."""
         return await self._transport.call("jobs.cancel", {"id": job_id})
 
@@ -64,7 +61,8 @@ async def pages(transport: AsyncTransport, operation: str, field: str, data: dic
 
 
 async def erase(transport: AsyncTransport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
-    erasure: Erasure = await transport.call(operation, dict(data))
+    erasure: sdk.Erasure = await transport.call(operation, dict(data))
     if erasure.residual is not None:
-        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
+        kept, remains = erasure.kept or [], erasure.remains or []
+        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual, kept, remains)
     return to_receipt(erasure, await AsyncJobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
+import msgspec
+
+from .. import sdk
 from ._sync_jobs import pages
-from ._sync_records import changes
-from .values import omit_none, read_file, to_list, to_object
+from ._sync_records import Fields, changes
+from ._sync_workflows import Workflows
+from .transport import Transport
+from .values import Handle, Moment, omit_none, read_file, to_list, to_object
 
-if TYPE_CHECKING:
-    from ..context.memory_namespace import RenderedText
-    from ..facts.search import Hits
-    from ..files.session_files import DeletedFile, FileInfo
-    from ..records.apps import AppInfo, EndedSession, SessionMeta
-    from ..records.contents import Content, StoreRecord
-    from ..records.records import Mode, RecordChange
-    from ..records.stores import DeletedApp, DeletedStore, StoreInfo
-    from ..workflows.app_transfer import AppDocument, Imported
-    from ..workflows.run_operations import Executed
-    from ._sync_records import Fields
-    from .transport import Transport
-    from .types import (
-        AppSettings,
-        ContentChange,
-        Executing,
-        FileConditions,
-        FileSettings,
-        SessionChanges,
-        StoreChanges,
-        StoreSettings,
-    )
-
-    _Contents = list[StoreRecord]  # `list` is a method there
-    _Files = list[FileInfo]
-    _Sessions = list[SessionMeta]
-    _Stores = list[StoreInfo]
+Imported: TypeAlias = "sdk.ImportedApp"
+_Contents: TypeAlias = "list[sdk.StoreRecord]"  # `list` is a method there
+_Files: TypeAlias = "list[sdk.FileInfo]"
+_Sessions: TypeAlias = "list[sdk.SessionMeta]"
+_Stores: TypeAlias = "list[sdk.StoreInfo]"
 
 
-class App:
+class App(Handle):
     """One app: its stores, its sessions, and the workflow or function that answers messages."""
 
     def __init__(self, transport: Transport, app: str) -> None:
@@ -57,12 +39,12 @@ class App:
         """Return one session of the app, with its files."""
         return AppSession(self._transport, self.id, session_id)
 
-    def info(self) -> AppInfo:
+    def info(self) -> sdk.AppInfo:
         """Return the app."""
         return self._transport.call("apps.get", {"app": self.id})
 
-    def configure(self, **settings: Unpack[AppSettings]) -> AppInfo:
-        """Set the stored `workflow` or the registered `function` that answers messages."""
+    def configure(self, **settings: Unpack[sdk.AppSettings]) -> sdk.AppInfo:
+        """Set the stored `workflow` or the registered `function` that answers messages; None removes it."""
         return self._transport.call("apps.configure", {"app": self.id, **settings})
 
     def execute(
@@ -70,15 +52,26 @@ class App:
         message: str,
         session_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        **more: Unpack[Executing],
-    ) -> Executed:
-        """Send a message to the app, with metadata for the session."""
+        *,
+        idempotency_key: str | None = None,
+        **more: Unpack[sdk.Executing],
+    ) -> sdk.Executed:
+        """Send a message to the app, with metadata for the session. With the same key it is sent once."""
         data = omit_none(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
-        return self._transport.call("apps.execute", data)
+        answer: sdk.Executed = self._transport.call("apps.execute", data, key=idempotency_key)
+        if answer.status != "running" or not more.get("wait", True):
+            return answer
+        workflows = Workflows(self._transport)  # a server does not answer for as long as a run may take
+        for _ in workflows.follow(answer.run_id):
+            pass
+        run = workflows.show(answer.run_id)
+        replies = [step.output for step in run.steps if step.reply]
+        found = {"status": run.status, "output": run.output, "error": run.error, "warnings": run.warnings}
+        return msgspec.structs.replace(answer, replies=replies, **found)
 
     def export(self) -> dict[str, Any]:
         """Return the app as a document: its stores, workflow, banks and definitions, without data."""
-        found: AppDocument = self._transport.call("apps.export", {"app": self.id})
+        found: sdk.AppDocument = self._transport.call("apps.export", {"app": self.id})
         return found.document
 
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
@@ -87,23 +80,23 @@ class App:
         made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
         return made
 
-    def delete(self) -> DeletedApp:
+    def delete(self) -> sdk.DeletedApp:
         """Delete the app with its stores, its sessions and all their records."""
-        gone: DeletedApp = self._transport.call("apps.delete", {"app": self.id})
+        gone: sdk.DeletedApp = self._transport.call("apps.delete", {"app": self.id})
         return gone
 
 
-class Stores:
+class Stores(Handle):
     """Memory stores of an app."""
 
     def __init__(self, transport: Transport, app: str) -> None:
         self._transport = transport
         self._app = app
 
-    def create(self, technical_name: str, **settings: Unpack[StoreSettings]) -> StoreInfo:
+    def create(self, technical_name: str, **settings: Unpack[sdk.StoreSettings]) -> sdk.StoreInfo:
         """Create a store: `schema`, `access` (user, application, session), `retention`, `strict`, `name`, `description`."""
         data = {"app": self._app, "technical_name": technical_name, **settings}
-        made: StoreInfo = self._transport.call("stores.create", data)
+        made: sdk.StoreInfo = self._transport.call("stores.create", data)
         return made
 
     def define(self, stores: str | Mapping[str, Any]) -> _Stores:
@@ -112,16 +105,24 @@ class Stores:
         made: _Stores = (self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
         return made
 
+    def apply(
+        self, stores: str | Mapping[str, Any], *, dry_run: bool = False, accept_breaking: bool = False
+    ) -> sdk.Applied:
+        """Make stores what YAML or an object by technical name says, all or none; with `dry_run`, only report the changes."""
+        source = stores if isinstance(stores, str) else to_object(stores, "stores")
+        data = {"app": self._app, "stores": source, "dry_run": dry_run, "accept_breaking": accept_breaking}
+        return self._transport.call("stores.apply", data)
+
     def list(self) -> _Stores:
         """List the stores by technical name."""
         found: _Stores = (self._transport.call("stores.list", {"app": self._app})).stores
         return found
 
-    def get(self, technical_name: str) -> StoreInfo:
+    def get(self, technical_name: str) -> sdk.StoreInfo:
         """Return a store."""
         return self._transport.call("stores.get", {"app": self._app, "store": technical_name})
 
-    def update(self, technical_name: str, **changes: Unpack[StoreChanges]) -> StoreInfo:
+    def update(self, technical_name: str, **changes: Unpack[sdk.StoreChanges]) -> sdk.StoreInfo:
         """Change a store. Its technical name and access cannot be changed."""
         data = {"app": self._app, "store": technical_name, **changes}
         return self._transport.call("stores.update", data)
@@ -131,12 +132,12 @@ class Stores:
         data = {"app": self._app, "store": technical_name}
         return [one for one in pages(self._transport, "stores.records", "records", data)]
 
-    def delete(self, technical_name: str) -> DeletedStore:
+    def delete(self, technical_name: str) -> sdk.DeletedStore:
         """Delete a store with all its records."""
         return self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
 
 
-class AppSessions:
+class AppSessions(Handle):
     """Sessions of an app."""
 
     def __init__(self, transport: Transport, app: str) -> None:
@@ -144,13 +145,13 @@ class AppSessions:
         self._app = app
 
     def update(
-        self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[SessionChanges]
-    ) -> SessionMeta:
+        self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[sdk.SessionChanges]
+    ) -> sdk.SessionMeta:
         """Set metadata of a session, which is created if it is new."""
         data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
         return self._transport.call("apps.sessions.update", data)
 
-    def get(self, session_id: str) -> SessionMeta:
+    def get(self, session_id: str) -> sdk.SessionMeta:
         """Return the metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
         return self._transport.call("apps.sessions.get", data)
@@ -160,13 +161,14 @@ class AppSessions:
         data = omit_none(app=self._app, user_id=user_id)
         return [one for one in pages(self._transport, "apps.sessions.list", "sessions", data)]
 
-    def end(self, session_id: str) -> EndedSession:
-        """End a session, and delete what was stored for its duration."""
-        data = {"app": self._app, "session_id": session_id}
+    def end(self, session_id: str, *, end_conversation: bool | None = None) -> sdk.EndedSession:
+        """End a session, and delete what was stored for its duration. With `end_conversation`, its conversation ends too, and
+        facts are made of it. The default is the app's setting `end_conversations`."""
+        data = omit_none(app=self._app, session_id=session_id, end_conversation=end_conversation)
         return self._transport.call("apps.sessions.end", data)
 
 
-class Scope:
+class Scope(Handle):
     """The memory of an app for one user and one session. The `memory` of a registered function has the three methods that read,
     write and delete contents."""
 
@@ -174,28 +176,28 @@ class Scope:
         self._transport = transport
         self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
-    def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
+    def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: Moment | None = None) -> Any:
         """Return the record of a store, now or at another time, or some of its fields such as {"preferences.language": 1}. None
         if there is none."""
         return (self.read(store_name, projections, as_of=as_of)).content
 
-    def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
+    def read(self, store_name: str, projections: Fields | None = None, *, as_of: Moment | None = None) -> sdk.Content:
         """Return the record with its version and times."""
         data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
         return self._transport.call("stores.get_content", data)
 
-    def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Any:
+    def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[sdk.ContentChange]) -> Any:
         """Write to a store and return the record. Omitted fields stay."""
         return (self.write(store_name, data_object, **how)).content
 
-    def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
+    def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[sdk.ContentChange]) -> sdk.Content:
         """Write to a store and return the record with its version and warnings."""
         data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
             data["unset"] = to_list(data["unset"])
         return self._transport.call("stores.set_content", data)
 
-    def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
+    def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: sdk.Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
         values = {name: to_object(one, name) for name, one in to_object(contents, "contents").items()}
         data = {**self._at, "contents": values, "mode": mode}
@@ -207,7 +209,7 @@ class Scope:
         data = {**self._at, "store": store_name, **omit_none(if_match=if_match)}
         return (self._transport.call("stores.delete_content", data)).deleted
 
-    def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
+    def history(self, store_name: str, limit: int = 20) -> list[sdk.RecordChange]:
         """List the changes of a record, the newest first, at most `limit`."""
         return changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
@@ -215,12 +217,12 @@ class Scope:
         """Fill in `{{memory.<store>.<path>}}` in a prompt."""
         return (self.rendered(template)).text
 
-    def rendered(self, template: str) -> RenderedText:
+    def rendered(self, template: str) -> sdk.RenderedText:
         """Render a prompt, and return also the names without a value and the withheld records."""
         return self._transport.call("apps.render", {**self._at, "template": template})
 
 
-class AppSession:
+class AppSession(Handle):
     """One session of an app: its metadata and its files."""
 
     def __init__(self, transport: Transport, app: str, session_id: str) -> None:
@@ -229,21 +231,21 @@ class AppSession:
         self.id = session_id
         self.files = Files(transport, app, session_id)
 
-    def meta(self) -> SessionMeta:
+    def meta(self) -> sdk.SessionMeta:
         """Return the metadata that code and prompts see as `sessionMeta`."""
         return self._transport.call("apps.sessions.get", dict(self._at))
 
-    def search(self, query: str, limit: int = 5, **conditions: Unpack[FileConditions]) -> Hits:
+    def search(self, query: str, limit: int = 5, **conditions: Unpack[sdk.FileConditions]) -> sdk.Hits:
         """Search the active files; each hit names its file in `metadata`."""
         data = {**self._at, "query": query, "limit": limit, **omit_none(**conditions)}
         return self._transport.call("apps.sessions.search", data)
 
-    def end(self) -> EndedSession:
-        """End the session, and delete its files and what was stored for its duration."""
-        return self._transport.call("apps.sessions.end", dict(self._at))
+    def end(self, *, end_conversation: bool | None = None) -> sdk.EndedSession:
+        """End the session, and delete its files and what was stored for its duration; see `AppSessions.end`."""
+        return self._transport.call("apps.sessions.end", self._at | omit_none(end_conversation=end_conversation))
 
 
-class Files:
+class Files(Handle):
     """The files of a session. The text of active files is searched; new files are active."""
 
     def __init__(self, transport: Transport, app: str, session_id: str) -> None:
@@ -251,8 +253,8 @@ class Files:
         self._at = {"app": app, "session_id": session_id}
 
     def upload(
-        self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[FileSettings]
-    ) -> FileInfo:
+        self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[sdk.FileSettings]
+    ) -> sdk.FileInfo:
         """Add a file by its path, or bytes with a file name. A file that is already stored is returned."""
         content, name = read_file(file, filename)
         data = {**self._at, "filename": name, "content": content, **omit_none(**settings)}
@@ -262,7 +264,7 @@ class Files:
         """List the files in the order of upload."""
         return (self._transport.call("apps.files.list", dict(self._at))).files
 
-    def get(self, file_id: str) -> FileInfo:
+    def get(self, file_id: str) -> sdk.FileInfo:
         """Return the properties of a file."""
         return self._transport.call("apps.files.get", self._of(file_id))
 
@@ -270,19 +272,19 @@ class Files:
         """Return the bytes of a file."""
         return (self._transport.call("apps.files.read", self._of(file_id))).content
 
-    def activate(self, file_id: str) -> FileInfo:
+    def activate(self, file_id: str) -> sdk.FileInfo:
         """Activate a file: extract its text, so that it can be searched."""
         return self._update(file_id, is_active=True)
 
-    def deactivate(self, file_id: str) -> FileInfo:
+    def deactivate(self, file_id: str) -> sdk.FileInfo:
         """Deactivate a file: keep its bytes and erase its text."""
         return self._update(file_id, is_active=False)
 
-    def delete(self, file_id: str) -> DeletedFile:
+    def delete(self, file_id: str) -> sdk.DeletedFile:
         """Delete a file with its text."""
         return self._transport.call("apps.files.delete", self._of(file_id))
 
-    def _update(self, file_id: str, *, is_active: bool) -> FileInfo:
+    def _update(self, file_id: str, *, is_active: bool) -> sdk.FileInfo:
         data: Mapping[str, Any] = {**self._of(file_id), "is_active": is_active}
         return self._transport.call("apps.files.update", dict(data))
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
+from .. import sdk
 from ._sync_jobs import Jobs, pages
-from .values import build_search, omit_none
-
-if TYPE_CHECKING:
-    from ..context.contexts import Context
-    from ..facts.audit import Audit
-    from ..facts.memories import Memory as MemoryEntry
-    from ..facts.memories import MemoryHistory, Revoked
-    from ..facts.plans import Plan
-    from ..facts.search import Hits, WhyNot
-    from .transport import Transport
-    from .types import Conditions
+from .transport import Transport
+from .values import Handle, Moment, build_search, omit_none
 
 
-class Search:
+class Search(Handle):
     """Search, for a user, a flow or a session."""
 
     def __init__(self, transport: Transport, dialect: str, at: dict[str, str]) -> None:
@@ -28,7 +19,7 @@ class Search:
         self._dialect = dialect
         self._at = at
 
-    def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
+    def search(self, query: str, limit: int = 5, **conditions: Unpack[sdk.Conditions]) -> sdk.Hits:
         """Search facts and added texts, the best hit first; with include=["turns"] also turns."""
         data = build_search(self._at, query, limit, conditions)
         return self._transport.call(f"{self._dialect}.search", data)
@@ -40,14 +31,17 @@ class Search:
         *,
         turns: int = 20,
         min_trust: str | None = None,
-        as_of: datetime | None = None,
-    ) -> Context:
+        as_of: Moment | None = None,
+        stable_prefix: bool | None = None,
+    ) -> sdk.Context:
         """Assemble memory for a prompt within a budget of tokens: the newest turns and matching facts, as `messages` and as
-        `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
+        `text`; `left_out` says what did not fit and why. Without a query, the most important facts. With
+        `stable_prefix`, the marks around memory stay the same, for prompt caches."""
         asked = omit_none(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
+        asked |= omit_none(stable_prefix=stable_prefix)
         return self._transport.call(f"{self._dialect}.context", self._at | asked)
 
-    def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
+    def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[sdk.Conditions]) -> sdk.WhyNot:
         """Explain why a search does not find an entry."""
         data = build_search(self._at, query, limit, conditions) | {"id": entry_id}
         return self._transport.call(f"{self._dialect}.why_not", data)
@@ -62,15 +56,15 @@ class Known(Search):
         self,
         *,
         filter: Mapping[str, Any] | None = None,
-        as_of: datetime | None = None,
-        valid_at: datetime | None = None,
-    ) -> list[MemoryEntry]:
+        as_of: Moment | None = None,
+        valid_at: Moment | None = None,
+    ) -> list[sdk.MemoryEntry]:
         """List the memories; with a filter, those whose metadata match. `as_of`: as known at that time; `valid_at`: those true
         at that time."""
         data = self._at | omit_none(filter=filter, as_of=as_of, valid_at=valid_at)
         return [found for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
-    def get(self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None) -> MemoryEntry:
+    def get(self, memory_id: str, *, as_of: Moment | None = None, valid_at: Moment | None = None) -> sdk.MemoryEntry:
         """Return one memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
         return self._transport.call(f"{self._dialect}.memory", data)
@@ -84,7 +78,7 @@ class Known(Search):
         confidence: float | None = None,
         metadata: dict[str, Any] | None = None,
         version: int | None = None,
-    ) -> MemoryEntry:
+    ) -> sdk.MemoryEntry:
         """Change a memory; omitted fields stay. With `version`, only if it has not changed since."""
         changes = omit_none(
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
@@ -97,45 +91,45 @@ class Known(Search):
         deleted = self._transport.call(f"{self._dialect}.delete_memory", {**self._at, "id": memory_id})
         Jobs(self._transport).wait(deleted.job)
 
-    def memory_history(self, memory_id: str) -> MemoryHistory:
+    def memory_history(self, memory_id: str) -> sdk.MemoryHistory:
         """Return the versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
         return self._transport.call(f"{self._dialect}.memory_history", data)
 
-    def consolidate(self, session: str, *, dry_run: bool = False) -> Plan | None:
+    def consolidate(self, session: str, *, dry_run: bool = False) -> sdk.Plan | None:
         """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new."""
         data = {**self._at, "session": session, "dry_run": dry_run}
         return (self._transport.call(f"{self._dialect}.consolidate", data)).plan
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[sdk.Plan]:
         """List the plans, the newest first."""
         return [found for found in pages(self._transport, f"{self._dialect}.plans", "plans", dict(self._at))]
 
-    def plan(self, plan_id: str) -> Plan:
+    def plan(self, plan_id: str) -> sdk.Plan:
         """Return one plan."""
         return self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
 
-    def apply(self, plan_id: str) -> Plan:
+    def apply(self, plan_id: str) -> sdk.Plan:
         """Apply the plan of a dry run, if its sources have not changed."""
         return self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
 
-    def revert(self, plan_id: str) -> Plan:
+    def revert(self, plan_id: str) -> sdk.Plan:
         """Undo a plan. Turns are not changed."""
         return self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
 
-    def held(self) -> list[MemoryEntry]:
+    def held(self) -> list[sdk.MemoryEntry]:
         """List quarantined statements: they look like instructions or secrets, and are not used until released."""
         return [found for found in pages(self._transport, f"{self._dialect}.held", "memories", dict(self._at))]
 
-    def release(self, memory_id: str) -> MemoryEntry:
+    def release(self, memory_id: str) -> sdk.MemoryEntry:
         """Release a statement from quarantine."""
         return self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
 
-    def audit(self) -> Audit:
+    def audit(self) -> sdk.Audit:
         """Find duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
         return self._transport.call(f"{self._dialect}.audit", dict(self._at))
 
-    def revoke(self, *, session: str | None = None, turn: str | None = None) -> Revoked:
+    def revoke(self, *, session: str | None = None, turn: str | None = None) -> sdk.Revoked:
         """Retract everything that is known only from a session, or from one turn."""
         data = self._at | omit_none(session=session, turn=turn)
         return self._transport.call(f"{self._dialect}.revoke", data)

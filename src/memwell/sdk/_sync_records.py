@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
+from msgspec import UNSET, UnsetType
+
+from .. import sdk
 from ..errors import NotFound
 from ._sync_jobs import pages
-from .values import omit_none, to_list, to_object
-
-if TYPE_CHECKING:
-    from ..records.records import RecordChange
-    from ..records.user_records import DeletedRecord, UserRecord
-    from .transport import Transport
+from .transport import Transport
+from .values import Handle, Lifetime, Moment, omit_none, omit_unset, to_list, to_object
 
 D = TypeVar("D")
 Fields: TypeAlias = Mapping[str, int]
@@ -22,7 +20,7 @@ MOST_CHANGES = 100
 """Largest number of changes in one response."""
 
 
-class RecordCalls:
+class RecordCalls(Handle):
     """Records of one person by name: JSON objects, each validated by the definition of that name, if there is one."""
 
     def __init__(self, transport: Transport, user: str) -> None:
@@ -31,16 +29,16 @@ class RecordCalls:
 
     @overload
     def get(
-        self, name: str, default: None = None, *, projections: Fields | None = None, as_of: datetime | None = None
+        self, name: str, default: None = None, *, projections: Fields | None = None, as_of: Moment | None = None
     ) -> dict[str, Any] | None: ...
 
     @overload
     def get(
-        self, name: str, default: D, *, projections: Fields | None = None, as_of: datetime | None = None
+        self, name: str, default: D, *, projections: Fields | None = None, as_of: Moment | None = None
     ) -> dict[str, Any] | D: ...
 
     def get(
-        self, name: str, default: Any = None, *, projections: Fields | None = None, as_of: datetime | None = None
+        self, name: str, default: Any = None, *, projections: Fields | None = None, as_of: Moment | None = None
     ) -> Any:
         """Return the value of a record, or some of its fields such as `projections={"home.city": 1}`; or the default."""
         try:
@@ -49,7 +47,7 @@ class RecordCalls:
             return default
         return found.value
 
-    def read(self, name: str, *, projections: Fields | None = None, as_of: datetime | None = None) -> UserRecord:
+    def read(self, name: str, *, projections: Fields | None = None, as_of: Moment | None = None) -> sdk.UserRecord:
         """Return a record with its version and times, or raise NotFound."""
         data: dict[str, Any] = {"user": self._user, "record": name}
         if projections is not None or as_of is not None:
@@ -57,10 +55,10 @@ class RecordCalls:
         return self._transport.call("users.record", data)
 
     def set(
-        self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
-    ) -> UserRecord:
-        """Set a record. With `if_match`, only if it has not changed since that version."""
-        return self._write(name, value, "replace", omit_none(ttl_s=ttl_s, if_match=if_match))
+        self, name: str, value: Mapping[str, Any], *, ttl_s: Lifetime | UnsetType = UNSET, if_match: str | None = None
+    ) -> sdk.UserRecord:
+        """Set a record. `ttl_s` is its lifetime; None: for good. With `if_match`, only if it has not changed since then."""
+        return self._write(name, value, "replace", omit_unset(ttl_s=ttl_s) | omit_none(if_match=if_match))
 
     def update(
         self,
@@ -68,27 +66,27 @@ class RecordCalls:
         changes: Mapping[str, Any],
         *,
         unset: str | Sequence[str] = (),
-        ttl_s: int | None = None,
+        ttl_s: Lifetime | UnsetType = UNSET,
         if_match: str | None = None,
-    ) -> UserRecord:
+    ) -> sdk.UserRecord:
         """Merge changes into a record, at every depth. Omitted fields stay; those in `unset` are removed."""
-        more = omit_none(ttl_s=ttl_s, if_match=if_match, unset=to_list(unset) or None)
+        more = omit_unset(ttl_s=ttl_s) | omit_none(if_match=if_match, unset=to_list(unset) or None)
         return self._write(name, changes, "merge", more)
 
     def set_all(
-        self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False, ttl_s: int | None = None
-    ) -> list[UserRecord]:
+        self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False, ttl_s: Lifetime | UnsetType = UNSET
+    ) -> list[sdk.UserRecord]:
         """Set several records, all or none."""
         values = {name: to_object(value, name) for name, value in to_object(records, "records").items()}
         data = {
             "user": self._user,
             "records": values,
             "mode": "merge" if merge else "replace",
-            **omit_none(ttl_s=ttl_s),
+            **omit_unset(ttl_s=ttl_s),
         }
         return (self._transport.call("users.set_records", data)).records
 
-    def delete(self, name: str, *, if_match: str | None = None) -> DeletedRecord:
+    def delete(self, name: str, *, if_match: str | None = None) -> sdk.DeletedRecord:
         """Delete a record with its history."""
         data = omit_none(user=self._user, record=name, if_match=if_match)
         return self._transport.call("users.delete_record", data)
@@ -98,19 +96,19 @@ class RecordCalls:
         found = pages(self._transport, "users.records", "records", {"user": self._user})
         return {record.name: record.value for record in found}
 
-    def history(self, name: str, limit: int = 20) -> list[RecordChange]:
+    def history(self, name: str, limit: int = 20) -> list[sdk.RecordChange]:
         """List the changes of a record, the newest first, at most `limit`."""
         data = {"user": self._user, "record": name}
         return changes(self._transport, "users.record_history", data, limit)
 
-    def _write(self, name: str, value: Mapping[str, Any], mode: str, more: Mapping[str, Any]) -> UserRecord:
+    def _write(self, name: str, value: Mapping[str, Any], mode: str, more: Mapping[str, Any]) -> sdk.UserRecord:
         data = {"user": self._user, "record": name, "value": to_object(value, "value"), "mode": mode, **more}
         return self._transport.call("users.set_record", data)
 
 
-def changes(transport: Transport, operation: str, data: Mapping[str, Any], limit: int) -> list[RecordChange]:
+def changes(transport: Transport, operation: str, data: Mapping[str, Any], limit: int) -> list[sdk.RecordChange]:
     """List the newest changes of a record, page by page, because one response has a limited size."""
-    found: list[RecordChange] = []
+    found: list[sdk.RecordChange] = []
     cursor: str | None = None
     while True:
         asked = {**data, "limit": min(limit - len(found), MOST_CHANGES), **omit_none(cursor=cursor)}

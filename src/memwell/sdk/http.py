@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from ..core.events import Event
 from ..core.operation import Operation, to_request
 from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
+from ..model.field_readers import list_readers
 from ..model.fields import MAX_REQUEST_DEPTH, check_idempotency_key, check_json
 from ..registry import require_operation
 from ..version import __version__
@@ -28,6 +29,7 @@ _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 class HttpTransport:
     def __init__(self, url: str, api_key: str, client: httpx.Client | None = None) -> None:
         self._client = client or httpx.Client(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
+        self.place = _name_place(self._client.base_url)
 
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
         operation = require_operation(name)
@@ -57,9 +59,14 @@ class HttpTransport:
         self._client.close()
 
 
+def _name_place(url: httpx.URL) -> str:
+    return str(url.copy_with(userinfo=b""))
+
+
 class AsyncHttpTransport:
     def __init__(self, url: str, api_key: str, client: httpx.AsyncClient | None = None) -> None:
         self._client = client or httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
+        self.place = _name_place(self._client.base_url)
         self._ready = False
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
@@ -93,14 +100,17 @@ class AsyncHttpTransport:
         await self._client.aclose()
 
 
+MAX_FILTER_DEPTH = 20
+
+
 class _Request:
     """An operation as an HTTP request: path fields in the path, the rest in the query or the body."""
 
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
-        sent = {name: value for name, value in data.items() if name != operation.carries}
+        rest = _render_days(data, operation.request)
+        sent = {name: value for name, value in rest.items() if name != operation.carries}
         check_json(sent, "request", MAX_REQUEST_DEPTH)
         to_request(operation, data)  # check it here, before a name could change the address
-        rest = dict(data)
         path = operation.path
         for name in operation.path_fields:
             path = path.replace("{" + name + "}", quote(str(rest.pop(name, "")), safe=""))
@@ -167,6 +177,32 @@ def _unreachable(error: httpx.TransportError) -> Unavailable:
 
 def _event(line: str) -> Event | None:
     return typed.decode(line[6:], Event) if line.startswith("data: ") else None
+
+
+def _render_days(data: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Return fields with the days among their times as text. The server knows in which time zone they begin."""
+    readers = list_readers(kind)
+    found = {name: _render_day(value) if name in readers else value for name, value in data.items()}
+    messages = [name for name, value in found.items() if name in readers and isinstance(value, list)]
+    filters = {"filter": _render_filter(found["filter"])} if "filter" in found else {}
+    return found | {name: [_render_message(one) for one in found[name]] for name in messages} | filters
+
+
+def _render_filter(value: Any, depth: int = MAX_FILTER_DEPTH) -> Any:
+    """Return a filter with the days in it as text. What is nested too deeply stays as it is, and is rejected later."""
+    if depth and isinstance(value, dict):
+        return {name: _render_filter(one, depth - 1) for name, one in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_render_filter(one, depth - 1) for one in value]
+    return _render_day(value)
+
+
+def _render_message(message: Any) -> Any:
+    return {k: _render_day(v) for k, v in message.items()} if isinstance(message, dict) else message
+
+
+def _render_day(value: Any) -> Any:
+    return value.isoformat() if type(value) is date else value
 
 
 def _to_query_value(value: Any) -> str:

@@ -47,6 +47,11 @@ if hasattr(os, "register_at_fork"):
 class Transport(Protocol):
     """Performs operations, in this process or over HTTP."""
 
+    @property
+    def place(self) -> str:
+        """The directory, database or server, without its secrets."""
+        ...
+
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
 
     def watch(self) -> Iterator[Event | None]: ...
@@ -56,6 +61,9 @@ class Transport(Protocol):
 
 class AsyncTransport(Protocol):
     """A `Transport` for async callers."""
+
+    @property
+    def place(self) -> str: ...
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
 
@@ -69,6 +77,7 @@ class LocalTransport:
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
         self.principal = _local_principal(config.tenant)
+        self.place = _name_place(config)
         self.engine = open_engine(config, clock)
         self._with_worker = config.worker
         self._finalizer = weakref.finalize(self, Engine.close, self.engine)
@@ -128,6 +137,7 @@ class AsyncLocalTransport:
     """The engine in this process, in threads."""
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self.place = _name_place(config)
         self._config = config
         self._clock = clock
         self._lock = Lock()
@@ -200,6 +210,11 @@ def _resolve(
             f"{text.split('://')[0]}:// is not supported: give a directory, a postgresql:// address or an http URL."
         )
     return (config if target is None else configuration.load(home=text, tenant=tenant, worker=worker)), None
+
+
+def _name_place(config: Config) -> str:
+    place = config.home_without_password
+    return place if config.tenant == "default" else f"{place}, tenant {config.tenant}"
 
 
 def _local_principal(tenant: str) -> Principal:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, TypedDict
+
+from .values import Lifetime, Moment
 
 
 class Conditions(TypedDict, total=False):
     """Conditions of a search beside its query."""
 
-    as_of: datetime
-    valid_at: datetime
+    as_of: Moment
+    valid_at: Moment
     include: Sequence[str]
     filter: Mapping[str, Any]
-    after: datetime
-    before: datetime
+    after: Moment
+    before: Moment
     min_score: float
     min_trust: str
     explain: bool
@@ -29,16 +30,17 @@ class BankSettings(TypedDict, total=False):
     mode: Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
     description: str | None
     compaction_prompt: str | None
-    max_age_days: int | None
+    max_age_days: Lifetime
     max_turns: int | None
     max_size_tokens: int | None
-    retention_days: int | None
+    retention_days: Lifetime
     embedding_model: str | None
     dimensions: int | None
     chunk_size: int | None
     chunk_overlap: int | None
     language: str
     cross_key_search: bool
+    key_is_user: bool
 
 
 class BankUpdate(TypedDict, total=False):
@@ -47,11 +49,12 @@ class BankUpdate(TypedDict, total=False):
     name: str
     description: str | None
     compaction_prompt: str | None
-    max_age_days: int | None
+    max_age_days: Lifetime
     max_turns: int | None
     max_size_tokens: int | None
-    retention_days: int | None
+    retention_days: Lifetime
     cross_key_search: bool
+    key_is_user: bool
     version: int
 
 
@@ -63,6 +66,7 @@ class BankPage(TypedDict, total=False):
     sort: Literal["created_at", "updated_at", "name"]
     order: Literal["asc", "desc"]
     type: Literal["conversation", "general"]
+    name: str
 
 
 class Loading(TypedDict, total=False):
@@ -79,8 +83,8 @@ class Days(TypedDict, total=False):
     """The days to count: the last ones, or between two dates."""
 
     days: int
-    start_date: datetime
-    end_date: datetime
+    start_date: Moment
+    end_date: Moment
 
 
 class Sampled(TypedDict, total=False):
@@ -136,6 +140,8 @@ class AppSettings(TypedDict, total=False):
     function: str | None
     max_stores: int
     max_files: int
+    idle_seconds: Lifetime
+    end_conversations: bool
 
 
 class FileSettings(TypedDict, total=False):
@@ -180,7 +186,7 @@ class StoreSettings(TypedDict, total=False):
     description: str | None
     schema: Mapping[str, Any] | None
     access: Literal["user", "application", "session"]
-    retention: str
+    retention: Lifetime
     strict: bool
 
 
@@ -190,7 +196,7 @@ class StoreChanges(TypedDict, total=False):
     name: str
     description: str | None
     schema: Mapping[str, Any]
-    retention: str
+    retention: Lifetime
     strict: bool
     accept_breaking: bool
     version: int
@@ -210,7 +216,7 @@ class DefinitionSettings(TypedDict, total=False):
     schema: Mapping[str, Any] | None
     slug: str | None
     scope: Literal["global", "workflow", "thread", "run"]
-    ttl_seconds: int | None
+    ttl_seconds: Lifetime
     update_mode: Literal["merge", "replace"]
     secrets: Literal["warn", "reject"]
     description: str | None
@@ -221,7 +227,7 @@ class DefinitionChanges(TypedDict, total=False):
 
     name: str
     schema: Mapping[str, Any]
-    ttl_seconds: int | None
+    ttl_seconds: Lifetime
     update_mode: Literal["merge", "replace"]
     secrets: Literal["warn", "reject"]
     description: str | None
@@ -236,7 +242,7 @@ class DefinitionPage(TypedDict, total=False):
     name: str
     slug: str
     scope: Literal["global", "workflow", "thread", "run"]
-    ttl_seconds: int
+    ttl_seconds: Lifetime
     sort: Literal["created_at", "updated_at", "name"]
     order: Literal["asc", "desc"]
     page: int
@@ -250,3 +256,4 @@ class Binding(TypedDict, total=False):
     thread: str
     run: str
     strict: bool
+    budget: int

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from .. import typed
+from ..core.space import Kept, Remains
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
 from ..model.fields import MAX_FILE, as_object
 
 if TYPE_CHECKING:
     from ..admin.jobs import Job
     from ..core.space import Erasure
-    from ..records.working_memory import Tool
+    from ..records.working_memory import MemoryTool
     from .types import Conditions
 
 Message = Mapping[str, Any]
 
 
+class Handle:
+    """An object of the SDK. It holds a transport and the ids that its calls begin with."""
+
+    _transport: Any
+
+    def __repr__(self) -> str:
+        named: Mapping[str, Any] = getattr(self, "_at", None) or {
+            name.strip("_"): value for name, value in vars(self).items() if isinstance(value, str)
+        }
+        fields = {**named, "memory": self._transport.place}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+
 class Receipt(msgspec.Struct, frozen=True):
-    """The receipt of an erasure: the amounts erased in each layer, and the number of traces that a second look found (0)."""
+    """The receipt of an erasure: the amounts erased in each layer, and the number of traces that a second look found (0). `kept`
+    lists places that may concern a forgotten user and were not reached, `remains` those where erased bytes stay for some time."""
 
     job: str
     sessions: int
     layers: dict[str, int]
     residual: int
+    kept: list[Kept] = []
+    remains: list[Remains] = []
 
 
 def to_receipt(erasure: Erasure, job: Job) -> Receipt:
     if job.state in ("dead", "cancelled"):
         raise MemwellError(f"The erasure could not be finished: {job.error or job.state}.", job=job.id)
+    from ..core.space import Remains  # here, so that importing the SDK stays cheap
+
     result = job.result or {}
-    return Receipt(erasure.job, erasure.sessions, result.get("layers", {}), result.get("residual", 0))
+    return Receipt(
+        erasure.job,
+        erasure.sessions,
+        result.get("layers", {}),
+        result.get("residual", 0),
+        erasure.kept or [],
+        typed.convert(result.get("remains", []), list[Remains]),
+    )
 
 
 def to_unavailable(job: Job) -> Unavailable:
@@ -60,7 +88,7 @@ def build_search(at: Mapping[str, str], query: str, limit: int, conditions: Cond
     return omit_none(**data)
 
 
-def render_tool(tool: Tool | None, style: str) -> dict[str, Any] | None:
+def render_tool(tool: MemoryTool | None, style: str) -> dict[str, Any] | None:
     """Render a tool in the format of a vendor."""
     if tool is None:
         return None
@@ -115,6 +143,17 @@ def to_list(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
+Moment: TypeAlias = date | datetime | str
+"""A time, a day, or a text such as `2026-04-19` or `yesterday`."""
+Lifetime: TypeAlias = int | str | None
+"""A number, or a text such as `2 weeks`; None, 0 and `none` are for good."""
+
+
 def omit_none(**fields: Any) -> dict[str, Any]:
     """Drop the fields that are None."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def omit_unset(**fields: Any) -> dict[str, Any]:
+    """Drop the fields that were not given, where None is a value."""
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}

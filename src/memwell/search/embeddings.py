@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 
 RETRY_S = 30.0
+QUICK_CHARACTERS = 1 << 19
+"""A search computes vectors for about so much text at most, half a second's work. A job computes the rest."""
+READ_BATCH = 64
 WRITE_BATCH = 1000
 MIN_WRITE = 64
 """A search does not store fewer vectors than this if the model is instant, so that it need not wait for the disk."""
@@ -177,23 +180,38 @@ def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     return found
 
 
-def embed_missing(reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
-    """Compute the vectors of some entries. Store them too, if that is worth a write and the disk can be written.
+def embed_missing(
+    reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool, characters: int
+) -> tuple[dict[int, bytes], int, int]:
+    """Compute the vectors of some entries in order, until their texts have so many characters. Store the vectors if that is worth
+    a write and the disk can be written. Return them, how many entries were looked at, and how many characters are left.
 
     `exact`: the caller keeps the exact vectors in memory and need not read them again.
     """
-    rows = reach.read(lambda tx: tx.rows("texts_of", docids=encode_numbers(docids)))
-    values = embed_entries(model.embedder, rows)
-    vectors = {row[0]: value for row, value in zip(rows, values, strict=True)}
-    if exact and len(rows) < MIN_WRITE and getattr(model.embedder, "instant", False):
-        return vectors
-    try:
-        for at in range(0, len(rows), WRITE_BATCH):
-            batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
+    found: list[tuple[Row, bytes]] = []
+    place = 0
+    while place < len(docids) and characters > 0:
+        batch = encode_numbers(docids[place : place + READ_BATCH])
+        texts = {row[0]: row for row in reach.read(lambda tx, batch=batch: tx.rows("texts_of", docids=batch))}  # type: ignore[misc]
+        rows = []
+        for docid in docids[place : place + READ_BATCH]:
+            place += 1
+            if docid in texts:  # it may have been deleted
+                rows.append(texts[docid])
+                characters -= len(texts[docid][4])
+            if characters <= 0:
+                break
+        found += zip(rows, embed_entries(model.embedder, rows), strict=True)
+    if not exact or len(found) >= MIN_WRITE or not getattr(model.embedder, "instant", False):
+        _store_vectors(reach, model, found)
+    return {row[0]: value for row, value in found}, place, characters
+
+
+def _store_vectors(reach: TenantStore, model: EmbeddingModel, found: Sequence[tuple[Row, bytes]]) -> None:
+    with suppress(StorageError):  # the next search or the job computes them again
+        for at in range(0, len(found), WRITE_BATCH):
+            batch = found[at : at + WRITE_BATCH]
             reach.write(lambda tx, batch=batch: write_vectors(tx, model, batch))  # type: ignore[misc]
-    except StorageError:
-        pass  # the next search or the job computes them again
-    return vectors
 
 
 def write_vectors(tx: Tx, model: EmbeddingModel, batch: Sequence[tuple[Row, bytes]]) -> None:

@@ -17,7 +17,7 @@ from ..storage.port import Row, State, TenantStore, Tx, encode_numbers, search_s
 from . import query as queries
 from . import words
 from .columns import View, build_view, list_speakers
-from .embeddings import EmbeddingModel, Embeddings, embed_missing, find_model, queue_embedding
+from .embeddings import QUICK_CHARACTERS, EmbeddingModel, Embeddings, embed_missing, find_model, queue_embedding
 from .index import Array, Index, IndexCache, IndexKey
 from .nearest import find_nearest
 from .query import ScopePart, parse_query, resolve_scope
@@ -309,14 +309,21 @@ class _Search:
                 self._embedder = earlier.embedder, earlier.name
                 return
         self._computed = {}
+        characters = QUICK_CHARACTERS
         try:
             for index in indexes:
                 with index.lock:
                     pending = sorted(index.pending, reverse=True)
-                batch, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
-                left -= len(batch)
-                self._computed.update(dict.fromkeys(batch, b""))  # entries that were deleted meanwhile need no vectors
-                self._computed.update(embed_missing(self._reach, model, batch, index.exact) if batch else {})
+                batch = pending[: max(left, 0)]
+                found, count, characters = embed_missing(self._reach, model, batch, index.exact, characters)
+                self._computed.update(
+                    dict.fromkeys(batch[:count], b"")
+                )  # entries that were deleted meanwhile need no vectors
+                self._computed.update(found)
+                self._partly = self._partly or len(pending) > count
+                left -= count
+            if self._partly:
+                queue_embedding(self._reach, self._now)
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False

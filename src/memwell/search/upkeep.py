@@ -28,6 +28,7 @@ def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
         return
     for table in ("words", "vectors", "facts", "folds", "summaries"):
         tx.send(f"delete_{table}", docids=encode_numbers(docids))
+    tx.send("delete_ties_of", addresses=encode_numbers(-docid for docid in docids))
     if noted:
         mark_changed(tx, rows)
 

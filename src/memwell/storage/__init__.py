@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .sqlite import SqliteStore
 
 
-def open_store(config: Config, clock: Callable[[], int], vfs: str | None = None) -> SqliteStore | PostgresStore:
+def open_store(config: Config, clock: Callable[[], int]) -> SqliteStore | PostgresStore:
     """Open the store, and create it if it is new."""
     if config.on_postgres:
         try:
@@ -24,4 +24,4 @@ def open_store(config: Config, clock: Callable[[], int], vfs: str | None = None)
     from .sqlite import SqliteStore
 
     durability, open_tenants = config.durability, config.open_tenants
-    return SqliteStore(config.home_path, clock=clock, durability=durability, open_tenants=open_tenants, vfs=vfs)
+    return SqliteStore(config.home_path, clock=clock, durability=durability, open_tenants=open_tenants)

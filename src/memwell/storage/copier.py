@@ -328,6 +328,12 @@ def _write_page(tx: Tx, table: Table, rows: Sequence[Row], indexed: Sequence[_In
             tx.send("add_vector", id=one.id, version=one.version, **vector)
 
 
+def list_rows(tx: Tx, name: str) -> Iterator[Row]:
+    """All rows of a table, in the order of its key."""
+    table = load_tables()[name]
+    return (row for rows in _pages(tx, table, table.lowest) for row in rows)
+
+
 def _pages(tx: Tx, table: Table, after: tuple[Any, ...]) -> Iterator[list[Row]]:
     while rows := tx.rows(f"page_{table.name}", **table.after(after), limit=PAGE):
         yield rows

@@ -8,6 +8,7 @@ prepared statement. An expression is true or false, never NULL. A column that is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -70,21 +71,24 @@ def _encode(value: Any) -> str:
 # - JSON paths (`'$."a"'`, `->`) have their own quoting, which some versions get wrong for keys with a quote or a backslash.
 #   `json_each` gives the decoded key, which is compared with a bound one.
 # - `json_each` shows true and 1 as the same value: the type is compared as well. It returns an
-#   object or an array as JSON text, but a string without quotes, which the next step would reject: only objects are followed.
+#   object or an array as JSON text, but a string without quotes, which the next step would reject: only objects are followed,
+#   and those in an array. An object is put into an array of one, so that both are the same step.
 # - SQLite before 3.52 misreads some very large and very small floats by their last bit. Values are therefore bound as JSON
 #   too: the same parser reads both sides, so equal values stay equal.
 # - An integer beyond 64 bits is read as a rounded float; it counts as infinite here, as in `typed`.
 # - Text is compared byte by byte, which is the order of code points as long as the database's encoding is UTF-8.
 
-_SQLITE_STEP = (
-    "(SELECT f_step.value FROM json_each({source}) AS f_step WHERE f_step.key = {key} AND f_step.type = 'object')"
+_SQLITE_BELOW = (
+    "json_each(CASE f_step{above}.type WHEN 'object' THEN '[' || f_step{above}.value || ']' "
+    "WHEN 'array' THEN f_step{above}.value END) AS f_item{number} "
+    "CROSS JOIN json_each(CASE WHEN f_item{number}.type = 'object' THEN f_item{number}.value END) AS f_step{number}"
 )
-_SQLITE_EXISTS = "EXISTS (SELECT 1 FROM json_each({source}) AS f_value WHERE f_value.key = {key})"
+_SQLITE_EXISTS = "EXISTS (SELECT 1 FROM {rows})"
 # CASE, not OR: where NULL and false are equivalent, SQLite would look `IN` up in an index and not search the list as well.
 _SQLITE_ANY = (
-    "coalesce((SELECT CASE WHEN {itself} THEN 1 ELSE EXISTS (SELECT 1 FROM "
-    "json_each(CASE WHEN f_value.type = 'array' THEN f_value.value END) AS f_item WHERE {item}) END "
-    "FROM json_each({source}) AS f_value WHERE f_value.key = {key}), {missing})"
+    "coalesce((SELECT max(CASE WHEN {itself} THEN 1 ELSE EXISTS (SELECT 1 FROM "
+    "json_each(CASE WHEN f_value.type = 'array' THEN f_value.value END) AS f_item WHERE {item}) END) "
+    "FROM {rows}), {missing})"
 )
 _KIND = (
     "CASE {row}.type WHEN 'integer' THEN 'number' WHEN 'real' THEN 'number' "
@@ -102,12 +106,9 @@ class _SqliteWriter(_Writer):
     true, false = "1", "0"
 
     def write_leaf(self, leaf: Leaf) -> str:
-        source = "metadata"
-        for step in leaf.path[:-1]:
-            source = _SQLITE_STEP.format(source=source, key=self.bind(step))
-        place = {"source": source, "key": self.bind(leaf.path[-1])}
+        rows = self._write_rows(leaf.path)
         if leaf.op == "$exists":
-            return _SQLITE_EXISTS.format(**place)
+            return _SQLITE_EXISTS.format(rows=rows)
         missing = self.bind(int(leaf_matches(leaf, False, None)))
         values = self.bind(_encode(_list_values(leaf)))
         ordered = ""
@@ -115,7 +116,17 @@ class _SqliteWriter(_Writer):
             ((kind, _),) = leaf.values
             ordered = self.bind(kind if kind in ORDERED else "none")
         itself, item = (_test_row(leaf, row, values, ordered) for row in ("f_value", "f_item"))
-        return _SQLITE_ANY.format(**place, missing=missing, itself=itself, item=item)
+        return _SQLITE_ANY.format(rows=rows, missing=missing, itself=itself, item=item)
+
+    def _write_rows(self, path: Sequence[str]) -> str:
+        """Render the rows of `f_value`, the values that a path leads to."""
+        keys = [self.bind(step) for step in path]
+        rows, conditions = ["json_each(metadata) AS f_step0"], [f"f_step0.key = {keys[0]}"]
+        for number, key in enumerate(keys[1:], 1):
+            rows.append(_SQLITE_BELOW.format(above=number - 1, number=number))
+            conditions.append(f"f_step{number}.key = {key}")
+        text = f"{' CROSS JOIN '.join(rows)} WHERE {' AND '.join(conditions)}"
+        return text.replace(f"f_step{len(path) - 1}", "f_value")
 
 
 def _test_row(leaf: Leaf, row: str, values: str, ordered: str) -> str:
@@ -132,7 +143,9 @@ def _test_row(leaf: Leaf, row: str, values: str, ordered: str) -> str:
 # the planner from copying the parsing, and the value that a path leads to, into every place of use.
 #
 # - Parsing to `jsonb` costs more than to `json`, but its lookups are free. It pays off from the third lookup on.
-# - `->` with a key looks into objects only, unlike `#>`, which also indexes arrays.
+# - `->` with a key looks into objects only, unlike `#>`, which also indexes arrays. A path of several steps may go through
+#   arrays: each step but the first makes one array of all values that it leads to, from all objects above it. They are read
+#   as `json`, which keeps numbers as they were written.
 # - A `jsonb` equals only another of the same type, and 1 equals 1.0. So a list of values can be a set, which is hashed once for
 #   a query. `IS TRUE` keeps it a set where elements are looked up; otherwise the planner would join it for each row.
 # - A strict `jsonpath` compares numbers with numbers and text with text, by code point whatever the collation, and does not
@@ -151,11 +164,20 @@ _DOCUMENT = (
     "(SELECT {condition} FROM (SELECT CAST(metadata AS {kind}) AS parsed, metadata AS written OFFSET 0) AS f_document)"
 )
 _STEP = " -> CAST({key} AS text)"
+_SPREAD = (
+    "(SELECT CASE WHEN count(*) > 0 THEN coalesce(json_agg(f_flat.value) FILTER (WHERE f_flat.value IS NOT NULL), '[]') END "
+    "FROM (SELECT {above} AS value OFFSET 0) AS f_above CROSS JOIN LATERAL json_array_elements("
+    "CASE json_typeof(f_above.value) WHEN 'array' THEN f_above.value ELSE json_build_array(f_above.value) END) AS f_each "
+    "CROSS JOIN LATERAL (SELECT f_each.value -> CAST({key} AS text) AS value OFFSET 0) AS f_below "
+    "LEFT JOIN LATERAL json_array_elements(CASE json_typeof(f_below.value) WHEN 'array' THEN f_below.value "
+    "ELSE json_build_array(f_below.value) END) AS f_flat ON true "
+    "WHERE json_typeof(f_each.value) = 'object' AND f_below.value IS NOT NULL)"
+)
 _EXISTS = "({parsed} IS NOT NULL)"
 _VALUE = (
     "(SELECT {test} FROM (SELECT CASE WHEN CAST({large} AS boolean) "
     "AND jsonb_path_exists({parsed}, '$[*] ? (@ > 9007199254740992 || @ < -9007199254740992)') "
-    "THEN {exact} ELSE {parsed} END AS found OFFSET 0) AS f_value)"
+    "THEN {exact} ELSE {parsed} END AS found{source} OFFSET 0) AS f_value)"
 )
 _IN = "IN (SELECT f_wanted.value FROM jsonb_array_elements(CAST({values} AS jsonb)) AS f_wanted)"
 _ANY = (
@@ -168,7 +190,7 @@ _ORDER = (
     "'strict $ ? (@ {sign} $limit || exists(@[*] ? (@ {sign} $limit)))', CAST({limit} AS jsonb)), false)"
 )
 
-# The counterpart of `_to_exact` for stored values: an array, or a single value as an array. The path leads through objects only.
+# The counterpart of `_to_exact` for stored values: an array, or a single value as an array.
 _EXACT = (
     "(SELECT jsonb_agg(CASE WHEN json_typeof(f_item.value) <> 'number' THEN CAST(f_item.value AS jsonb) "
     "WHEN f_item.written !~ '[.eE]' THEN to_jsonb(CAST(f_item.written AS numeric) * CASE WHEN "
@@ -179,19 +201,25 @@ _EXACT = (
     "FROM json_array_elements(CASE WHEN json_typeof({written}) = 'array' THEN {written} "
     "ELSE json_build_array({written}) END) AS f_each) AS f_item)"
 )
-_WRITTEN = "(CAST(f_document.written AS json) #> CAST({path} AS text[]))"
+_WRITTEN = "(CAST(f_document.written AS json) -> CAST({key} AS text))"
 
 
 class _PostgresWriter(_Writer):
     true, false = "true", "false"
 
     def write_leaf(self, leaf: Leaf) -> str:
-        steps = "".join(_STEP.format(key=self.bind(step)) for step in leaf.path)
-        parsed = f"CAST(f_document.parsed{steps} AS jsonb)"
+        first, *others = (self.bind(step) for step in leaf.path)
+        parsed, written, source = f"f_document.parsed{_STEP.format(key=first)}", _WRITTEN.format(key=first), ""
+        for key in others:
+            written = parsed = _SPREAD.format(above=written, key=key)
         if leaf.op == "$exists":
             return _EXISTS.format(parsed=parsed)
+        if others:
+            source = f" FROM (SELECT {written} AS written OFFSET 0) AS f_path"
+            parsed = written = "f_path.written"
+        parsed = f"CAST({parsed} AS jsonb)"
         large = self.bind(any(kind == "number" and _is_large(value) for kind, value in leaf.values))
-        exact = _EXACT.format(written=_WRITTEN.format(path=self.bind(list(leaf.path))))
+        exact = _EXACT.format(written=written)
         if leaf.op == "$in":
             values = self.bind(_encode([_to_exact(value) for value in _list_values(leaf)]))
             test = _ANY.format(is_in=_IN.format(values=values))
@@ -199,7 +227,7 @@ class _PostgresWriter(_Writer):
             ((kind, value),) = leaf.values
             limit = self.bind(_encode({"limit": _to_exact(value) if kind in ORDERED else {}}))
             test = _ORDER.format(sign=_SIGNS[leaf.op], limit=limit)
-        return _VALUE.format(test=test, large=large, parsed=parsed, exact=exact)
+        return _VALUE.format(test=test, large=large, parsed=parsed, exact=exact, source=source)
 
 
 def _to_exact(value: Any) -> Any:

@@ -128,6 +128,9 @@ class GroupCommit:
         try:
             self._perform(batch)
         finally:
+            for other in batch[1:]:  # all are done, unless the roll-back has failed: nobody else may lead them
+                if not other.done:
+                    other.settle(self._session.interruption_error())
             self._pass_on()
             for other in batch[1:]:
                 other.gate.release()

@@ -8,7 +8,7 @@ its `Tx`. A `Tx` runs named queries and binds the tenant itself; passing one is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import Conflict
 from ..ids import derive_id
@@ -32,6 +32,13 @@ SECRET_BYTES = 32
 ALL = 10_000_000
 """Limit for a query whose rows are all needed."""
 TENANT_IS_BOUND = "the tenant is bound by the transaction, not by its caller"
+
+
+class Remains(NamedTuple):
+    """A place where erased bytes stay for some time, and until when."""
+
+    place: str
+    until: str
 
 
 class Tx(Protocol):
@@ -150,6 +157,15 @@ class Store(Protocol):
 
         Traces in the gaps of pages only disappear if the database is rewritten: `always`, or if it is `small`.
         """
+        ...
+
+    def find_remains(self, tenant: str) -> list[Remains]:
+        """List the places where erased bytes stay after the last `scrub`, and until when."""
+        ...
+
+    def count_stale_pages(self, tenant: str) -> tuple[int, int] | None:
+        """Look at the stored pages. Return how many there are, and how many have bytes of deleted data. None if that is not
+        permitted."""
         ...
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:

@@ -18,7 +18,7 @@ from ..errors import NotFound
 from ..facts.memories import Memory, session_memories
 from ..jobs import queue
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
-from .sessions import NEWEST, erase_everything, list_names
+from .sessions import NEWEST, await_receipt, erase_everything, list_names
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 _SESSION = {"flow": "support", "session": "alice-42"}
@@ -261,7 +261,7 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
     # Facts without another source are erased with it. Facts that they had superseded are current again (C43).
     timelines = [address_id for address_id, _, kind in addresses if kind == "timeline"]
     facts = sum(forget_session(space, flow_facts(request.flow), address_id) for address_id in timelines)
-    return space.bury(addresses, facts)
+    return space.bury(addresses, {"facts": facts} if facts else None)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):
@@ -278,6 +278,7 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
     owner="flow",
     outside=True,
     patient=True,
+    awaits=await_receipt,
     status=202,
     example=Example({"flow": "support"}, _GIVEN),
 )

@@ -48,7 +48,7 @@ Subject = Annotated[str, Meta(min_length=1, max_length=1000, description="The pe
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EvidencePassage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A passage of a turn that a memory rests on, as a range of characters."""
 
     session: AnyId
@@ -79,7 +79,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     subject: Subject | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
-    evidence: Annotated[list[Words], Meta(max_length=MAX_BATCH)] | None = None
+    evidence: Annotated[list[EvidencePassage], Meta(max_length=MAX_BATCH)] | None = None
     distilled: Annotated[
         bool, Meta(description="True if the turn was consolidated: its facts are among the memories.")
     ] = False
@@ -185,7 +185,8 @@ def _memory_line(space: Space, entry: Entry, path: str, fact: StoredFact | None)
         subject=fact.subject if fact else None,
         valid_from=optional_datetime(fact.valid_from) if fact else None,
         valid_to=optional_datetime(fact.valid_to) if fact else None,
-        evidence=[Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows if row[6]] or None,
+        evidence=[EvidencePassage(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows if row[6]]
+        or None,
     )
 
 
@@ -233,7 +234,7 @@ class _Importer:
         """The address of each id that is used: its number, or its kind and path if this import has chosen it."""
         self._addresses: dict[tuple[str, str], int | None] = {}
         self._drafts: dict[tuple[Place, str], list[tuple[Draft, Line]]] = {}
-        self._evidence: list[tuple[str, Words]] = []
+        self._evidence: list[tuple[str, EvidencePassage]] = []
         self.added = self.skipped = 0
 
     def add(self, line: Line, where: str) -> None:
@@ -345,10 +346,9 @@ def _turn_draft(line: Line, where: str) -> Draft:
         tool_call_id=line.tool_call_id,
         tool_calls=line.tool_calls,
         occurred_at=line.occurred_at,
-        metadata=line.metadata,
         origin=line.origin if line.origin in ("tool", "document") else None,
     )
-    return to_draft(turn)
+    return msgspec.structs.replace(to_draft(turn), metadata=to_json(line.metadata))
 
 
 def _memory_draft(line: Line, where: str) -> Draft:

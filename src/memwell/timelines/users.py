@@ -30,7 +30,7 @@ from ..ids import new_id
 from ..jobs import queue
 from ..model.collection import Draft, Place
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User, cut, from_cursor, to_cursor
-from .sessions import NEWEST, erase_everything, list_names
+from .sessions import NEWEST, await_receipt, erase_everything, list_names
 
 AUTO = "auto:"
 AFTER_AUTO = "auto;"
@@ -152,11 +152,14 @@ class Forget(Request, frozen=True, kw_only=True):
     owner="user",
     outside=True,
     patient=True,
+    awaits=await_receipt,
     status=202,
     example=Example({"user": "alice"}, (("users.add", {"user": "alice", "content": "Good morning!"}),)),
 )
 def forget(call: Call, request: Forget) -> Erasure:
-    """Erase all memory of a user, and the keys that are limited to it. The job's result is the receipt."""
+    """Erase everything about a user: turns, facts, records, files, the content of stores and definitions, runs and what they
+    wrote, keys of banks that are users, and API keys of the user. The job's result is the receipt; `kept` lists what it has
+    not reached."""
     return erase_everything(call, "user", request.user)
 
 

@@ -24,20 +24,25 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, explain_invalid, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid
+from ..model.field_readers import convert_request
 from ..records.apps import (
     APPS,
     MAX_STORES,
     App,
     AppName,
     ConfigureApp,
+    EndConversations,
     FunctionField,
+    IdleTime,
     MaxFiles,
     MaxStores,
     OfApp,
-    configure,
+    check_function,
+    configure_app,
     require_app,
 )
 from ..records.definitions import (
+    DEFINITIONS,
     CreateDefinition,
     add_definition,
     find_definition,
@@ -50,8 +55,8 @@ from ..records.file_rows import MAX_FILES
 from ..records.records import Description
 from ..records.stores import GIVEN, add_store, list_store_differences, parse_stores, stores_of
 from ..records.validation import join_names
-from .operations import KIND as WORKFLOW
 from .operations import add_workflow, decode_document, parse_document, read_document
+from .source import KIND as WORKFLOW
 from .source import read_source
 
 MAX_PARTS = 200
@@ -68,6 +73,10 @@ PartKind = Literal["app", "store", "definition", "memory_bank", "workflow"]
 Action = Literal["create", "change", "reuse", "conflict"]
 
 
+SIMPLE = ("function", "description", "idle_seconds", "end_conversations")
+"""Settings that are exported if they are set."""
+
+
 class AppFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An exported app."""
 
@@ -77,6 +86,8 @@ class AppFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     function: FunctionField | None = None
     max_stores: MaxStores = MAX_STORES
     max_files: MaxFiles = MAX_FILES
+    idle_seconds: IdleTime | None = None
+    end_conversations: EndConversations = False
     stores: dict[str, Any] = {}
     definitions: Annotated[dict[str, dict[str, Any]], Meta(max_length=MAX_PARTS)] = {}
     memory_banks: Annotated[dict[str, dict[str, Any]], Meta(max_length=MAX_PARTS)] = {}
@@ -93,7 +104,7 @@ class Part(Response, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Imported(Response, frozen=True, kw_only=True):
+class ImportedApp(Response, frozen=True, kw_only=True):
     """The result of an import. `ids`: the new ids by those in the document."""
 
     app: str
@@ -105,7 +116,7 @@ class Imported(Response, frozen=True, kw_only=True):
 class DryRun(Exception):
     """Raised to roll back an import that was only tried."""
 
-    def __init__(self, result: Imported) -> None:
+    def __init__(self, result: ImportedApp) -> None:
         super().__init__()
         self.result = result
 
@@ -133,8 +144,9 @@ class Importer:
             parse_document(file.workflow)
             if file.function is not None:
                 raise Invalid("Give either `workflow` or `function`, not both.", field="document")
+        check_function(call, file.function)
 
-    def run(self, space: Space) -> Imported:
+    def run(self, space: Space) -> ImportedApp:
         self._compare(space)
         conflicts = [part for part in self._parts if part.action == "conflict"]
         if conflicts:
@@ -144,7 +156,7 @@ class Importer:
                 conflicts=[structs.asdict(part) for part in conflicts],
             )
         self._create(space)
-        return Imported(app=self._app, dry_run=False, parts=self._parts, ids=self._ids)
+        return ImportedApp(app=self._app, dry_run=False, parts=self._parts, ids=self._ids)
 
     def try_run(self, space: Space) -> None:
         """Import and raise DryRun, which rolls the import back. Some conflicts show only on creation."""
@@ -155,7 +167,7 @@ class Importer:
                 self._create(space)
             except Conflict as error:
                 self._note("app", self._app, "conflict", error.message)
-        raise DryRun(Imported(app=self._app, dry_run=True, parts=self._parts, ids=ids))
+        raise DryRun(ImportedApp(app=self._app, dry_run=True, parts=self._parts, ids=ids))
 
     # -- comparing -----------------------------------------------------------------------------------------------------
 
@@ -163,6 +175,7 @@ class Importer:
         self._ids, self._parts = {}, []
         for name, new in self._stores.items():
             store = stores_of(self._app).find(space, name)
+            stores_of(self._app).mention(space, name)
             others = [] if store is None else list_store_differences(store, new)
             reason = f"it exists with another {join_names(others)}" if others else None
             self._note_part("store", name, store is not None, reason)
@@ -178,6 +191,7 @@ class Importer:
         reason = None
         if found is not None:
             self._ids[key] = found.id
+            DEFINITIONS.mention(space, found.id)
             others = list_differences(found, new)
             reason = f"the slug {slug!r} exists with another {join_names(others)}" if others else None
         elif is_name_taken(space, new.name):
@@ -190,11 +204,13 @@ class Importer:
         reason = "several banks have this name" if len(found) > 1 else None
         if len(found) == 1:
             self._ids[key] = found[0].id
+            BANKS.mention(space, found[0].id)
             reason = None if BANKS.decode(found[0].body) == bank else "it exists with other settings"
         self._note_part("memory_bank", name, bool(found), reason)
 
     def _compare_app(self, space: Space) -> None:
         app, file = self._find_app(space), self._file
+        APPS.mention(space, self._app)
         if app is None:
             self._note("app", self._app, "create")
         elif _has_other_answer(app, file):
@@ -206,6 +222,8 @@ class Importer:
         if file.workflow is not None:
             workflow = None if app is None else app.workflow
             stored = None if workflow is None else documents.find(space.tx, WORKFLOW, workflow)
+            if stored is not None:
+                space.mention(WORKFLOW, stored.id)
             is_same = stored is not None and decode_document(stored.body) == _replace_ids(file.workflow, self._ids)
             reason = None if stored is None or is_same else "the app has another workflow"
             self._note_part("workflow", str(file.workflow.get("name", "")), stored is not None, reason)
@@ -219,11 +237,10 @@ class Importer:
         file, old = self._file, App() if app is None else app
         limits = {name: getattr(file, name) for name in ("max_stores", "max_files")}
         changes = {name: limit for name, limit in limits.items() if app is None or limit > getattr(app, name)}
-        if file.function is not None and not old.function and not old.workflow:
-            changes["function"] = file.function
-        if file.description is not None and old.description is None:
-            changes["description"] = file.description
-        return changes
+        missing = {name: getattr(file, name) for name in SIMPLE if getattr(file, name) and not getattr(old, name)}
+        if old.workflow:  # it answers messages already
+            missing.pop("function", None)
+        return changes | missing
 
     def _note_part(self, what: PartKind, name: str, exists: bool, reason: str | None) -> None:
         self._note(what, name, "conflict" if reason else "reuse" if exists else "create", reason)
@@ -237,7 +254,7 @@ class Importer:
         app = self._find_app(space)
         changes = self._list_changes(app)
         if app is None or changes:  # first, because it limits the number of stores
-            configure.run(space, ConfigureApp(app=self._app, **changes))
+            configure_app(space, ConfigureApp(app=self._app, **changes))
         missing = {(part.what, part.name) for part in self._parts if part.action == "create"}
         for name, new in self._stores.items():
             if ("store", name) in missing:
@@ -252,7 +269,7 @@ class Importer:
                 self._ids[key] = add_bank(space, request.name, self._banks[key]).id
         if any(what == "workflow" for what, _ in missing):
             stored = add_workflow(space, read_document(_replace_ids(self._file.workflow, self._ids)))
-            configure.run(space, ConfigureApp(app=self._app, workflow=stored.id))
+            configure_app(space, ConfigureApp(app=self._app, workflow=stored.id))
 
 
 def _replace_ids(value: Any, ids: Mapping[str, str], field: str = "") -> Any:
@@ -277,7 +294,7 @@ def _has_other_answer(app: App, file: AppFile) -> bool:
 
 def _convert(given: Mapping[str, Any], kind: Any, field: str) -> Any:
     try:
-        return typed.convert(dict(given), kind)
+        return convert_request(given, kind)
     except msgspec.ValidationError as error:
         reason = explain_invalid(kind, str(error)[:300]).message
         raise Invalid(f"`{field[:MAX_SHOWN]}` cannot be read: {reason}", field=field[:MAX_SHOWN]) from None
@@ -295,9 +312,7 @@ def _name_field(field: str) -> Iterator[None]:
 
 Source = Annotated[
     str | dict[str, Any],
-    Meta(
-        description="An app that was exported: YAML or JSON as a text (on the command line also `@FILE`), or an object."
-    ),
+    Meta(description="An app that was exported: YAML or JSON as a text, or an object."),
 ]
 DryRunField = Annotated[bool, Meta(description="Only report what would be created, and the conflicts.")]
 
@@ -316,7 +331,7 @@ def export(space: Space, request: OfApp) -> AppDocument:
     body = None if workflow is None else decode_document(workflow.body)
     found: dict[str, Any] = {"memwell": 1, "app": request.app, "max_stores": app.max_stores}
     found |= {} if app.max_files == MAX_FILES else {"max_files": app.max_files}
-    found |= {name: value for name in ("description", "function") if (value := getattr(app, name))}
+    found |= {name: value for name in SIMPLE if (value := getattr(app, name))}
     stores = stores_of(request.app).list(space)
     found["stores"] = {one.id: {"name": one.name, **_to_fields(one.settings)} for one in stores}
     found["definitions"] = _find_definitions(space, body)
@@ -342,7 +357,7 @@ class ImportApp(Request, frozen=True, kw_only=True):
     outside=True,
     example=Example({"app": "shop", "document": {"stores": {"cart": {"access": "session", "retention": "session"}}}}),
 )
-def import_app(call: Call, request: ImportApp) -> Imported:
+def import_app(call: Call, request: ImportApp) -> ImportedApp:
     """Create an app from a document, all or nothing. Parts that exist with the same settings are reused. If a part exists with
     other settings, the error names it and nothing is changed."""
     importer = Importer(call, request.app, _read_file(request.document))
@@ -393,7 +408,7 @@ def _find_banks(space: Space, workflow: Any) -> dict[str, Any]:
     if workflow is None:
         return found
     document = read_document(workflow).document
-    for name in {node.bank for node in document.walk() if node.bank is not None} - set(document.banks):
+    for name in {name for name, _ in document.used_banks} - set(document.banks):
         by_id = documents.find(space.tx, BANK, name)
         for bank in [by_id] if by_id is not None else documents.list_by_name(space.tx, BANK, name):
             found[bank.id] = {"name": bank.name, **_to_fields(BANKS.decode(bank.body))}
@@ -415,5 +430,11 @@ def _list_strings(value: Any) -> Iterator[str]:
 
 
 def _to_fields(settings: Any, omit: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return settings as an import takes them. Null stands where it differs from the default."""
+    defaults = {field.name: field.default for field in structs.fields(settings)}
     fields = structs.asdict(settings)
-    return {name: value for name, value in fields.items() if name not in omit and value is not None}
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in omit and (value is not None or defaults[name] is not None)
+    }

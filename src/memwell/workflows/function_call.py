@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from .. import typed
 from ..banks.reading import JSON
-from ..core.operation import to_request
-from ..core.space import Space
+from ..context.template import FILES
+from ..core.operation import reword_error, to_request
 from ..errors import Forbidden, Invalid, MemwellError, NodeFailed, TooLarge
 from ..model.fields import check_content
 from ..models import completer
@@ -21,12 +22,14 @@ from ..records import contents
 from ..records.apps import SESSION_META
 from ..records.contents import Content, DeleteContent
 from ..records.records import Mode, project
-from . import run_rows
-from .run import Output, RunCall
-from .task_document import Tool
+from .run_rows import Output
 
+if TYPE_CHECKING:
+    from .run import RunCall
+    from .task_document import Tool
+
+log = logging.getLogger("memwell.functions")
 T = TypeVar("T")
-MAX_MESSAGE = 500
 MAX_RESULT = 1024 * 1024
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -40,7 +43,8 @@ def call_function(
     *,
     only_if_required: bool = False,
 ) -> Output:
-    """Call a function and return its result as text. Exceptions become NodeFailed with the function's name.
+    """Call a function and return its result as text. Exceptions become NodeFailed with the function's name; their texts are only
+    logged, because a model or a caller would read them.
 
     The message is passed to the first parameter, unless that is among the arguments. With `only_if_required` it is passed only to
     a parameter without a default. Every function may have a parameter `memory`.
@@ -50,12 +54,8 @@ def call_function(
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
     named: dict[str, Any] = {**arguments, "memory": AsyncRunMemory(call) if is_async else RunMemory(call)}
     try:
-        parameters = inspect.signature(function).parameters
-        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
-            unknown = [one for one in arguments if one not in parameters]
-            if unknown:
-                takes = ", ".join(f"`{one}`" for one in parameters if one != "memory") or "nothing"
-                raise Invalid(f"The function `{name}` takes no `{unknown[0][:100]}`. It takes {takes}.", function=name)
+        parameters = check_arguments(name, function, arguments)
+        if not _takes_any_name(parameters):
             named = {one: value for one, value in named.items() if one in parameters}
         first = next(iter(parameters.values()), None)
         takes_message = first is not None and first.kind in _POSITIONAL and first.name not in {*arguments, "memory"}
@@ -66,8 +66,25 @@ def call_function(
     except (MemwellError, KeyboardInterrupt):
         raise
     except BaseException as error:  # even SystemExit only fails the step
-        reason = str(error)[:MAX_MESSAGE].encode(errors="replace").decode()
-        raise NodeFailed(f"The function `{name}` raised {type(error).__name__}: {reason}", function=name) from error
+        log.error("The function %r of run %s raised an exception.", name, call.run_id, exc_info=error)
+        kind = type(error).__name__
+        raise NodeFailed(f"The function `{name}` raised {kind}. The log has its text.", function=name) from error
+
+
+def check_arguments(
+    name: str, function: Callable[..., Any], arguments: Collection[str]
+) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function. Raise an error if it does not take these arguments."""
+    parameters = inspect.signature(function).parameters
+    unknown = [] if _takes_any_name(parameters) else [one for one in arguments if one not in parameters]
+    if unknown:
+        takes = ", ".join(f"`{one}`" for one in parameters if one != "memory") or "nothing"
+        raise Invalid(f"The function `{name}` takes no `{unknown[0][:100]}`. It takes {takes}.", function=name)
+    return parameters
+
+
+def _takes_any_name(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
 
 
 def _await(awaitable: Awaitable[Any]) -> Any:
@@ -112,7 +129,7 @@ class FunctionTool(NamedTuple):
         try:
             converted = typed.convert(dict(arguments), self.parameters)
         except msgspec.ValidationError as error:
-            raise Invalid(f"The arguments do not fit: {error}.") from None
+            raise Invalid(f"The arguments do not fit: {reword_error(self.parameters, str(error))}.") from None
         fields = ((name, getattr(converted, name)) for name in self.parameters.__struct_fields__)
         named = {name: value for name, value in fields if value is not msgspec.UNSET}
         return call_function(call, self.tool.action, {**named, **self.tool.settings}).text
@@ -162,6 +179,10 @@ class RunMemory:
     def __init__(self, call: RunCall) -> None:
         self._call = call
 
+    def __repr__(self) -> str:
+        scope = self._call.scope
+        return f"{type(self).__name__}(app={scope.app!r}, user={scope.user!r}, session={scope.session!r})"
+
     def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         """Return the record of a store, or some of its fields; None if there is no record."""
         wanted = contents.check_projections(projections)
@@ -174,17 +195,12 @@ class RunMemory:
         """Write to a store and return the record. Omitted fields stay as they are, unless `mode` replaces the record."""
         if not isinstance(data_object, Mapping):
             raise Invalid("The data of a store must be an object: give a dict.", field="data")
+        operation = contents.set_content
         fields = [unset] if isinstance(unset, str) else list(unset)
         data = {"store": _check_writable(store_name), "data": dict(data_object), "mode": mode, "unset": fields}
-        request = to_request(contents.set_content, {**data, **self._owner()})
-
-        def work(space: Space) -> Content:
-            content: Content = contents.set_content.run(space, request)
-            run_rows.touch(space, self._call.run_id, space.touched)
-            return content
-
-        content = self._call.perform(contents.set_content, work)
-        self._call.warn([f"`{store_name}`: `{one.path}`: {one.reason}" for one in content.warnings or ()])
+        request = to_request(operation, {**data, **self._owner()})
+        content: Content = self._call.perform(operation, lambda space: operation.run(space, request))
+        self._call.warn([one.render(store_name) for one in content.warnings or ()])
         return content.content
 
     def delete_content(self, store_name: str) -> bool:
@@ -193,6 +209,22 @@ class RunMemory:
         return self._call.perform(
             contents.delete_content, lambda space: contents.delete_located(space, request, self._call.run_id).deleted
         )
+
+    def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 -- the name in all searches
+    ) -> list[dict[str, Any]]:
+        """Search the active files of the session. Each result has `content`, `score`, `filename` and `file_id`."""
+        found = self._call.search_files(query, limit, filter)
+        return [{"content": hit.content, "score": hit.score, **(hit.metadata or {})} for hit in found]
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return the files of the session, as in `sessionMeta.artifacts`."""
+        files, _ = self._call.fetch_files(FILES)
+        return files or []
 
     def _app(self) -> str:
         app = self._call.scope.app
@@ -211,6 +243,9 @@ class AsyncRunMemory:
     def __init__(self, call: RunCall) -> None:
         self._memory = RunMemory(call)
 
+    def __repr__(self) -> str:
+        return f"Async{self._memory!r}"
+
     async def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         return await _run_in_thread(self._memory.get_content, store_name, projections)
 
@@ -218,6 +253,18 @@ class AsyncRunMemory:
         self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: str | Sequence[str] = ()
     ) -> Any:
         return await _run_in_thread(self._memory.set_content, store_name, data_object, mode=mode, unset=unset)
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 -- the name in all searches
+    ) -> list[dict[str, Any]]:
+        return await _run_in_thread(self._memory.search, query, limit, filter=filter)
+
+    async def files(self) -> list[dict[str, Any]]:
+        return await _run_in_thread(self._memory.files)
 
     async def delete_content(self, store_name: str) -> bool:
         return await _run_in_thread(self._memory.delete_content, store_name)

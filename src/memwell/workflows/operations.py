@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from .. import typed
-from ..banks.banks import KIND as BANK
-from ..banks.banks import CreateBank, OfBank, build_bank, require_bank
+from ..banks.banks import OfBank, require_bank
 from ..clock import to_datetime
 from ..core import documents
 from ..core.dispatch import Call
@@ -20,22 +19,18 @@ from ..core.space import Space
 from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
 from ..records.records import delete_tied
-from ..text.yaml import Path
-from .source import Problems, read_source
-from .task_document import TaskDocument, TaskReader, find_missing_definitions, is_task_document
-from .tree_document import TreeDocument, TreeReader
+from .document_checks import Runnable, check_document, check_memory
+from .source import KIND, NO_MODEL, Problems, read_source
+from .task_document import TaskReader, is_task_document
+from .tree_document import TreeReader
 
-KIND = "workflow"
 VERSION = "workflow_version"
 Source = Annotated[
     str | dict[str, Any],
-    Meta(
-        description="The workflow: YAML or JSON as a text (on the command line also `@FILE`), or an object with its fields."
-    ),
+    Meta(description="The workflow: YAML or JSON as a text, or an object with its fields."),
 ]
 WorkflowId = Annotated[str, Meta(max_length=64, description="The workflow's id.")]
 VersionField = Annotated[int, Meta(ge=1, description="The version; by default the newest.")]
-Runnable = TreeDocument | TaskDocument
 
 
 class ReadDocument(NamedTuple):
@@ -101,6 +96,8 @@ class Checked(Response, frozen=True, kw_only=True):
     steps: int = 0
     needs_model: bool = False
     unresolved_banks: list[str] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """Reasons why this server cannot run it as it is configured now."""
 
 
 class CheckWorkflow(Request, frozen=True, kw_only=True):
@@ -116,56 +113,18 @@ def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
         found = read_document(request.document)
     except Invalid as error:
         return Checked(valid=False, problems=error.details["problems"])
-    _check_settings(call, found)
-    unresolved = call.read(_check_banks, found)
-    found.problems.extend(call.read(_find_missing_definitions, found))
+    document, problems = found.document, found.problems
+    needs = check_document(call, document, problems)
+    used = dict.fromkeys(name for name, _ in document.used_banks)
     return Checked(
-        valid=not found.problems.found,
-        problems=found.problems.to_details(),
-        name=found.document.name or None,
-        steps=sum(1 for _ in found.document.walk()),
-        needs_model=found.document.asks,
-        unresolved_banks=unresolved,
+        valid=not problems.found,
+        problems=problems.to_details(),
+        name=document.name or None,
+        steps=sum(1 for _ in document.walk()),
+        needs_model=document.asks,
+        unresolved_banks=[name for name in used if name not in needs.banks],
+        warnings=[NO_MODEL] if needs.models else [],
     )
-
-
-def _check_settings(call: Call, found: ReadDocument) -> None:
-    """Add the problems of declared banks that depend on several settings, or on this server."""
-    for name, settings in found.document.banks.items():
-        try:
-            build_bank(call, typed.convert({**settings, "name": name}, CreateBank))
-        except msgspec.ValidationError:
-            continue  # each field was checked by itself
-        except Invalid as error:
-            field = error.details.get("field")
-            path: Path = ("memory_banks", name) if field in (None, "name") else ("memory_banks", name, field)
-            found.problems.add(path, error.message)
-
-
-def _check_banks(space: Space, found: ReadDocument) -> list[str]:
-    """Add a problem for each bank that does not exist or has an ambiguous name. Return the names of these banks."""
-    reasons: dict[str, str] = {}
-    for node in found.document.walk():
-        name = node.bank
-        if name is not None:
-            if name not in reasons:
-                reasons[name] = _find_bank_problem(space, name, name in found.document.banks)
-            if reasons[name]:
-                found.problems.add(node.bank_at, reasons[name])
-    return [name for name, reason in reasons.items() if reason]
-
-
-def _find_missing_definitions(space: Space, found: ReadDocument) -> list[tuple[Path, str]]:
-    return list(find_missing_definitions(space, found.document)) if isinstance(found.document, TaskDocument) else []
-
-
-def _find_bank_problem(space: Space, name: str, is_declared: bool) -> str:
-    if documents.find(space.tx, BANK, name) is not None:
-        return ""
-    several = len(documents.list_by_name(space.tx, BANK, name))
-    if several > 1:
-        return f"there are {several} memory banks called {name[:100]!r}: give an id."
-    return "" if several or is_declared else f"there is no memory bank {name[:100]!r}."
 
 
 class CreateWorkflow(Request, frozen=True, kw_only=True):
@@ -216,7 +175,7 @@ def _update(space: Space, request: UpdateWorkflow, found: ReadDocument) -> Workf
     if request.expected_version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     _check(space, found)
-    stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
+    stored = documents.change(space, KIND, old, found.document.name, found.body)
     return _store_version(space, stored)
 
 
@@ -247,22 +206,22 @@ class DeleteWorkflow(Request, frozen=True, kw_only=True):
     workflow: WorkflowId
 
 
-class Deleted(Response, frozen=True, kw_only=True):
+class DeletedWorkflow(Response, frozen=True, kw_only=True):
     """The id of the deleted workflow."""
 
     id: str
 
 
 @operation("workflows.delete", "DELETE /v1/workflows/{workflow}", effect="erase", example=Example(_OF, _GIVEN))
-def delete_workflow(space: Space, request: DeleteWorkflow) -> Deleted:
+def delete_workflow(space: Space, request: DeleteWorkflow) -> DeletedWorkflow:
     """Delete a workflow with all its versions and the memory that belongs to it alone. Its runs stay readable until they are a
     month old."""
     old = require_workflow(space, request.workflow)
     for version in range(1, old.version + 1):
-        documents.erase(space.tx, VERSION, _to_version_id(old.id, version), space.now)
+        documents.erase(space, VERSION, _to_version_id(old.id, version))
     delete_tied(space, f"workflow/{old.id}")
-    documents.erase(space.tx, KIND, old.id, space.now)
-    return Deleted(id=old.id)
+    documents.erase(space, KIND, old.id)
+    return DeletedWorkflow(id=old.id)
 
 
 class AgentOfBank(Response, frozen=True, kw_only=True):
@@ -284,7 +243,7 @@ def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     for stored in documents.list_documents(space.tx, KIND):
         # A stored document may have become invalid since: its problems are ignored.
         document = read_document(decode_document(stored.body)).document
-        if {bank.id, bank.name} & {node.bank for node in document.walk()}:
+        if {bank.id, bank.name} & {name for name, _ in document.used_banks}:
             found.append(AgentOfBank(agent_id=stored.id, agent_name=stored.name))
     return found
 
@@ -293,13 +252,13 @@ def add_workflow(space: Space, found: ReadDocument) -> Workflow:
     """Store a document that has no problems."""
     _check(space, found)
     stored = Stored(new_id(), found.document.name, 1, found.body, space.now, space.now)
-    documents.add(space.tx, KIND, stored)
+    documents.add(space, KIND, stored)
     return _store_version(space, stored)
 
 
 def _check(space: Space, found: ReadDocument) -> None:
     found.problems.refuse()
-    found.problems.extend(_find_missing_definitions(space, found))
+    check_memory(space, found.document, found.problems)
     found.problems.refuse()
 
 
@@ -307,7 +266,7 @@ def require_workflow(space: Space, workflow_id: str, version: int | None = None)
     """Return a workflow in one of its versions; by default the newest."""
     newest = documents.find(space.tx, KIND, workflow_id)
     if newest is None:
-        raise NotFound("There is no such workflow.")
+        raise documents.explain_missing(space.tx, KIND, workflow_id)
     if version is None or version == newest.version:
         return newest
     found = documents.find(space.tx, VERSION, _to_version_id(workflow_id, version))

@@ -3,54 +3,76 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from .. import typed
-from ..banks.banks import CreateBank, add_bank, build_bank
+from ..banks.banks import add_bank, find_bank_id
 from ..clock import optional_datetime, to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..erasure import log
-from ..errors import Conflict, Invalid, NotFound
+from ..erasure import erase, log
+from ..errors import Conflict, Erased, Invalid, NotFound
 from ..ids import new_id
 from ..model.fields import MAX_ID, Limit, SessionId, Timeout, check_content, id_limits, to_json
-from ..records.apps import App, AppName, Reference, SessionMetadata, SessionRequest, UserId, open_session, require_app
+from ..records.apps import (
+    App,
+    AppName,
+    Reference,
+    SessionMetadata,
+    SessionRequest,
+    UserId,
+    check_thread,
+    require_app,
+    to_thread,
+)
 from ..records.records import delete_tied
-from ..text.yaml import spell_path
 from . import run_rows
-from .live_runs import Cache, RunStart, runs_of
-from .model_call import NO_MODEL
+from .app_sessions import open_app_session
+from .document_checks import build_declared_bank, check_document
+from .live_runs import RunStart, runs_of
 from .operations import (
     HELLO,
-    Runnable,
+    ReadDocument,
     Source,
     VersionField,
     WorkflowId,
     decode_document,
-    parse_document,
     read_document,
     require_workflow,
 )
-from .run import RunEvent, WorkflowRun, build_events, find_bank_id, renew_lease
-from .run_rows import NewRun, RunInput, RunRow, StepBody, decode_input, list_steps
-from .task_document import TaskDocument, build_input
-from .task_run import TaskRun, check_run
+from .run import RunEvent, WorkflowRun, build_events, renew_lease
+from .run_rows import (
+    Begun,
+    ModelExchange,
+    NewRun,
+    RunInput,
+    RunRow,
+    StepBody,
+    decode_input,
+    list_steps,
+    unpack_exchanges,
+)
+from .source import NO_MODEL
+from .task_document import TaskDocument, check_input
+from .task_run import TaskRun
 from .tree_run import TreeRun
 
+T = TypeVar("T")
 MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
 RunOwner = Annotated[str, id_limits(MAX_ID, "The owner of the run: `{{metadata.owner}}`.")]
 Thread = Annotated[str, id_limits(MAX_ID, "The conversation of the run: `{{metadata.thread}}`.")]
-Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
+Inputs = Annotated[
+    dict[str, Any], Meta(description="Fields of `$input`. `{{input}}` is their `text`, or all of them as JSON.")
+]
 RunMetadata = Annotated[
     dict[str, Any],
     Meta(
@@ -66,7 +88,8 @@ _APP = (("workflows.create", {"document": _ECHO}), ("apps.configure", {"app": "s
 
 
 class StepRun(Response, frozen=True, kw_only=True):
-    """A step of a run. `cut`: its input or output was longer than is stored."""
+    """A step of a run: `done`, `cached`, `skipped` or `failed`. `cut`: its input or output was longer than is stored. `wrote`:
+    false if a step that adds an entry had nothing to write."""
 
     id: str
     step_type: str
@@ -82,11 +105,17 @@ class StepRun(Response, frozen=True, kw_only=True):
     attempts: int = 1
     error: str | None = None
     cut: bool = False
+    wrote: bool | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
+    reply: bool = False
+    tokens_in: int = 0
+    tokens_out: int = 0
+    model_calls: list[ModelExchange] = msgspec.field(default_factory=list)
 
 
 class Run(Response, frozen=True, kw_only=True):
-    """A run: `running`, `done`, `failed`, or `interrupted` if its process ended first."""
+    """A run: `running`, `done`, `failed`, `cancelled`, or `interrupted` if its process ended first. `input` is its input as
+    a text, `inputs` are the fields, if it was given any."""
 
     id: str
     name: str
@@ -103,6 +132,11 @@ class Run(Response, frozen=True, kw_only=True):
     owner: str | None = None
     thread: str | None = None
     app: str | None = None
+    session_id: str | None = None
+    """The session of the app, whose `thread` is its id in working memory."""
+    inputs: dict[str, Any] | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """Those of its steps, each with the step's id."""
 
 
 class StartRun(Request, frozen=True, kw_only=True):
@@ -129,15 +163,19 @@ class RunWorkflow(StartRun, frozen=True, kw_only=True):
     effect="write",
     outside=True,
     patient=True,
-    repeatable=False,
+    stored=Begun,
     status=201,
     example=Example(_RUN, _STORED),
 )
 def run_workflow(call: Call, request: RunWorkflow) -> Run:
     """Run a stored workflow. The run goes on if the connection breaks, and can be read again."""
-    stored = call.read(require_workflow, request.workflow, request.version)
-    new = NewRun(stored.name, _to_input(request), stored.id, stored.version)
-    return _run(call, parse_document(decode_document(stored.body)), new, wait=request.wait)
+
+    def prepare() -> tuple[ReadDocument, NewRun]:
+        stored = call.read(require_workflow, request.workflow, request.version)
+        new = NewRun(stored.name, _to_input(request), stored.id, stored.version)
+        return read_document(decode_document(stored.body)), new
+
+    return _run(call, prepare, wait=request.wait)
 
 
 class RunDocument(StartRun, frozen=True, kw_only=True):
@@ -152,16 +190,19 @@ class RunDocument(StartRun, frozen=True, kw_only=True):
     effect="write",
     outside=True,
     patient=True,
-    repeatable=False,
+    stored=Begun,
     status=201,
     example=Example({"document": HELLO, "input": "world", "metadata": {"user_id": "alice"}}),
 )
 def run_document(call: Call, request: RunDocument) -> Run:
     """Run a workflow from its document."""
-    found = read_document(request.document)
-    found.problems.refuse()
-    new = NewRun(found.document.name, _to_input(request, decode_document(found.body)))
-    return _run(call, found.document, new, wait=request.wait)
+
+    def prepare() -> tuple[ReadDocument, NewRun]:
+        found = read_document(request.document)
+        found.problems.refuse()
+        return found, NewRun(found.document.name, _to_input(request, decode_document(found.body)))
+
+    return _run(call, prepare, wait=request.wait)
 
 
 class OfRun(Request, frozen=True, kw_only=True):
@@ -170,10 +211,16 @@ class OfRun(Request, frozen=True, kw_only=True):
     run: RunId
 
 
+class GetRun(OfRun, frozen=True, kw_only=True):
+    """A run to read."""
+
+    model_calls: Annotated[bool, Meta(description="Add what each step has sent to models, and what came back.")] = False
+
+
 @operation("runs.get", "GET /v1/runs/{run}", example=Example({"run": "$1.id"}, _RAN))
-def get_run(space: Space, request: OfRun) -> Run:
+def get_run(space: Space, request: GetRun) -> Run:
     """Read a run with the input, output and duration of its steps."""
-    return _to_response(space, _require_run(space, request.run))
+    return _to_response(space, _require_run(space, request.run), model_calls=request.model_calls)
 
 
 class ListRuns(Request, frozen=True, kw_only=True):
@@ -247,25 +294,52 @@ def list_events(call: Call, request: EventsOfRun) -> Happened:
     effect="write",
     outside=True,
     patient=True,
-    repeatable=False,
+    stored=Begun,
     example=Example({"run": "$1.id"}, _RAN),
 )
 def repeat_run(call: Call, request: OfRun) -> Run:
-    """Repeat a run that was interrupted or has failed, with the same input. Entries are not written twice."""
-    row = call.read(_require_run, request.run)
-    if row.find_state(call.engine.clock.now()) == "running":
-        raise Conflict("This run is still running.")
-    given = decode_input(row.asked)
-    if given.erased:
-        raise Conflict("The input of this run was erased.")
-    if row.workflow_id is not None:
-        source = decode_document(call.read(require_workflow, row.workflow_id, row.workflow_version).body)
-    elif given.document is not None:
-        source = given.document
-    else:
-        raise Conflict("The document of this run no longer exists.")
-    new = NewRun(row.name, given, row.workflow_id, row.workflow_version, row.id)
-    return _run(call, parse_document(source), new, wait=True)
+    """Repeat a run that is over, with the same input. The repeat of a run that is done is a new run. A run that was interrupted
+    or cancelled, or has failed, begins again, and does not write its entries twice."""
+
+    def prepare() -> tuple[ReadDocument, NewRun]:
+        row = call.read(_require_run, request.run)
+        if row.find_state(call.engine.clock.now()) == "running":
+            raise Conflict("This run is still running.")
+        given = decode_input(row.asked)
+        if given.erased:
+            raise Conflict("The input of this run was erased.")
+        if row.workflow_id is not None:
+            source = decode_document(call.read(require_workflow, row.workflow_id, row.workflow_version).body)
+        elif given.document is not None:
+            source = given.document
+        else:
+            raise Conflict("The document of this run no longer exists.")
+        return read_document(source), NewRun(row.name, given, row.workflow_id, row.workflow_version, row.id)
+
+    return _run(call, prepare, wait=True)
+
+
+@operation(
+    "runs.cancel",
+    "POST /v1/runs/{run}/cancel",
+    effect="write",
+    outside=True,
+    stored=Begun,
+    example=Example({"run": "$1.id"}, _RAN),
+)
+def cancel_run(call: Call, request: OfRun) -> Run:
+    """Cancel a run. It asks no model and writes nothing any more; what it has written stays. One that is over stays as it is."""
+
+    def cancel(space: Space) -> Begun:
+        _require_run(space, request.run)
+        run_rows.cancel_run(space, request.run)
+        return Begun(request.run)
+
+    call.write(cancel)
+    run = _read_run(call, request.run)
+    if run.status == "cancelled":
+        runs_of(call.engine).cancel(request.run)
+    return run
 
 
 class DeletedRun(Response, frozen=True, kw_only=True):
@@ -279,10 +353,9 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
     """Delete a run that is over, with its steps."""
     if _require_run(space, request.run).find_state(space.now) == "running":
         raise Conflict("This run is still running: delete it when it has ended.")
-    space.tx.send("delete_run_steps", run_id=request.run)
-    space.tx.send("delete_run_touches", run_id=request.run)
     delete_tied(space, run_rows.run_tie(request.run))
-    space.tx.send("delete_run", id=request.run)
+    erase.delete_run(space.tx, request.run)
+    erase.scrub_soon(space.tx, space.now)
     log.note(space.tx, "run", request.run, space.now)
     return DeletedRun(id=request.run)
 
@@ -290,6 +363,8 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
 def _to_input(request: StartRun, document: dict[str, Any] | None = None) -> RunInput:
     to_json(request.metadata)
     to_json(request.inputs, "inputs", MAX_INPUT)
+    if request.thread is not None:
+        check_thread(request.thread)
     return RunInput(
         input=check_content(request.input, may_be_empty=True, field="input"),
         metadata=request.metadata or {},
@@ -300,54 +375,68 @@ def _to_input(request: StartRun, document: dict[str, Any] | None = None) -> RunI
     )
 
 
-def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
-    run_id = _start(call, document, new, wait=wait)
+def _read_run(call: Call, run_id: str) -> Run:
     return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
 
 
-def _start(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
+def _run(call: Call, prepare: Callable[[], tuple[ReadDocument, NewRun]], *, wait: bool) -> Run:
+    return _start(call, prepare, partial(_read_run, call), wait=wait)
+
+
+def _start(
+    call: Call, prepare: Callable[[], tuple[ReadDocument, NewRun]], read: Callable[[str], T], *, wait: bool
+) -> T:
+    """Begin a run, unless the same request has begun it before, and read the answer."""
     runs = runs_of(call.engine)
-    return runs.run(call, partial(_run_to_end, call, document, new, runs.cache), wait=wait)
-
-
-def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
-    """Return the ids of the banks that a document names. Create the declared ones; raise an error that names all others."""
-    paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
-    ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
-    unknown = [name for name, bank_id in ids.items() if bank_id is None]
-    missing = [f"{paths[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]
-    if missing:
-        raise Invalid(f"The workflow names banks that do not exist: {'; '.join(missing)}.", unresolved=missing)
-    new = {name: _create_bank(call, name, document.banks[name]) for name in unknown}
-    return {name: bank_id for name, bank_id in ids.items() if bank_id is not None} | new
+    begun: Begun | None = call.find_answer()
+    if begun is None:
+        found, new = prepare()
+        run_id = runs.run(call, partial(_run_to_end, call, found, new), read, wait=wait)
+    else:
+        run_id = begun.run
+        if call.read(lambda space: run_rows.find_run(space.tx, run_id)) is None:
+            raise Erased
+        runs.join(run_id, read, wait=wait)
+    return read(run_id)
 
 
 def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
-    try:
-        request = typed.convert({**settings, "name": name}, CreateBank)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
-    bank = build_bank(call, request)
+    bank = build_declared_bank(call, name, settings)
     # Another run may have created it meanwhile. Writes are serial, so that a second look inside the write suffices.
-    return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
+    return call.write(lambda space: find_bank_id(space, name) or add_bank(space, name, bank).id)
 
 
-def _run_to_end(call: Call, document: Runnable, new: NewRun, cache: Cache, begin: RunStart) -> None:
+def _run_to_end(marked: Call, found: ReadDocument, new: NewRun, begin: RunStart) -> None:
     """Run a document to its end. `begin` is called when the run is stored."""
-    if document.asks and call.engine.completer is None:
-        raise Invalid(NO_MODEL)
+    document, call = found.document, marked.without_mark()
+    found.problems.refuse()
+    app = new.given.app
+    needs = check_document(call, document, found.problems, () if app is None else (app,))
+    found.problems.extend((path, NO_MODEL) for path in needs.models)
+    found.problems.refuse()
     if isinstance(document, TaskDocument):
-        check_run(call, document, build_input(new.given.input, new.given.inputs))
-    banks = provide_banks(call, document)
-    run_id = call.write(run_rows.begin_run, new)
+        check_input(document.schema, new.given.fields)
+    banks = {name: bank_id or _create_bank(call, name, document.banks[name]) for name, bank_id in needs.banks.items()}
+    token = new_id()
+
+    def store(space: Space) -> Begun:
+        run_id = run_rows.begin_run(space, new)
+        begin.prepare(run_id)
+        return Begun(run_id, token)
+
+    begun = marked.write(store)
+    run_id = begun.run
+    if begun.call != token:
+        return begin.skip(run_id)
     events = begin(run_id)
     run: WorkflowRun
     if isinstance(document, TaskDocument):
         run = TaskRun(call, document, new, events, banks, run_id)
     else:
-        run = TreeRun(call, document, new, cache, events, banks, run_id)
-    with renew_lease(call, run_id):
+        run = TreeRun(call, document, new, events, banks, run_id, runs_of(call.engine).cache)
+    with renew_lease(call, events):
         run.run()
+    return None
 
 
 def _require_run(space: Space, run_id: str) -> RunRow:
@@ -357,44 +446,45 @@ def _require_run(space: Space, run_id: str) -> RunRow:
     return run_rows.hide_expired(space, [row])[0]
 
 
-def _to_response(space: Space, row: RunRow, *, steps: bool = True) -> Run:
+def _to_response(space: Space, row: RunRow, *, steps: bool = True, model_calls: bool = False) -> Run:
     given = decode_input(row.asked)
+    found = list_steps(space.tx, row) if steps else []
     return Run(
         id=row.id,
         name=row.name,
         status=row.find_state(space.now),
-        input=given.input,
+        input=given.text,
+        inputs=given.inputs,
         started_at=to_datetime(row.started_at),
         metadata=given.metadata,
-        steps=[_to_step(one) for one in list_steps(space.tx, row)] if steps else [],
+        steps=[_to_step(one, model_calls=model_calls) for one in found],
         output=row.output,
         error=row.error,
         ended_at=optional_datetime(row.ended_at),
         workflow=row.workflow_id,
         workflow_version=row.workflow_version,
         owner=given.owner,
-        thread=given.thread,
+        thread=given.thread if given.app is None or given.thread is None else to_thread(given.app, given.thread),
         app=given.app,
+        session_id=None if given.app is None else given.thread,
+        warnings=_list_warnings(found),
     )
 
 
-def _to_step(body: StepBody) -> StepRun:
+def _list_warnings(steps: Sequence[StepBody]) -> list[str]:
+    return [f"`{step.id}`: {warning}" for step in steps for warning in step.warnings]
+
+
+def _to_step(body: StepBody, *, model_calls: bool) -> StepRun:
+    fields = msgspec.structs.asdict(body)
+    fields["model_calls"] = unpack_exchanges(body.model_calls) if model_calls else []
     return StepRun(
-        id=body.id,
-        step_type=body.step_type,
-        path=body.path,
-        level=body.level,
-        status=body.state,
-        input=body.input,
-        output=body.output,
-        output_content_type=body.output_content_type,
-        started_at=to_datetime(body.started_at),
-        ended_at=to_datetime(body.ended_at),
+        status=fields.pop("state"),
+        started_at=to_datetime(fields.pop("started_at")),
+        ended_at=to_datetime(fields.pop("ended_at")),
         duration_seconds=round((body.ended_at - body.started_at) / 1e6, 6),
-        attempts=body.attempts,
-        error=body.error,
-        cut=body.cut,
-        warnings=list(body.warnings),
+        warnings=list(fields.pop("warnings")),
+        **fields | {"reply": body.is_reply},
     )
 
 
@@ -412,13 +502,16 @@ class Execute(Request, frozen=True, kw_only=True):
 
 
 class Executed(Response, frozen=True, kw_only=True):
-    """The answer to a message: `done` with an output, `failed` with an error, or still `running`."""
+    """The answer to a message: `done` with an output, `failed` with an error, `cancelled`, or still `running`. `replies` are all
+    texts for the caller in order, of which the output is the last."""
 
     session_id: str
     run_id: str
     status: str
     output: str | None = None
     error: str | None = None
+    replies: list[str] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 @operation(
@@ -427,7 +520,7 @@ class Executed(Response, frozen=True, kw_only=True):
     effect="write",
     outside=True,
     patient=True,
-    repeatable=False,
+    stored=Begun,
     status=201,
     example=Example(
         {"app": "shop", "message": "Hello", "session_id": "sess_123", "metadata": {"userId": "user_456"}}, _APP
@@ -436,37 +529,57 @@ class Executed(Response, frozen=True, kw_only=True):
 def execute_app(call: Call, request: Execute) -> Executed:
     """Send a message to an app: its workflow or function answers, with the metadata in the session's `sessionMeta`."""
     message = check_content(request.message, may_be_empty=True, field="message")
-    app = call.read(lambda space: require_app(space, request.app).settings)
-    stored = None if app.workflow is None else call.read(require_workflow, app.workflow)
-    source = _build_document(request.app, app) if stored is None else decode_document(stored.body)
-    document = parse_document(source)
-    run_id = new_id()
-    session = SessionRequest(
-        request.session_id,
-        request.session_reference,
-        request.user_id,
-        request.user_reference,
-        request.metadata,
-        run_id=run_id,
-    )
-    opened = call.write(open_session, request.app, session)
-    given = RunInput(
-        input=message,
-        metadata=opened.meta["metadata"],
-        owner=opened.user_id,
-        thread=opened.session_id,
-        app=request.app,
-        document=source if stored is None else None,
-    )
-    new = NewRun(document.name, given, new_id=run_id, addresses=(opened.address_id,))
-    if stored is not None:
-        new = new._replace(workflow_id=stored.id, workflow_version=stored.version)
-    _start(call, document, new, wait=request.wait)
-    row = call.read(lambda space: run_rows.find_run(space.tx, run_id))
+    session_id = request.session_id or ""
+
+    def prepare() -> tuple[ReadDocument, NewRun]:
+        nonlocal session_id
+        app = call.read(lambda space: require_app(space, request.app).settings)
+        stored = None if app.workflow is None else call.read(require_workflow, app.workflow)
+        source = _build_document(request.app, app) if stored is None else decode_document(stored.body)
+        document = read_document(source)
+        document.problems.refuse()
+        run_id = new_id()
+        session = SessionRequest(
+            request.session_id,
+            request.session_reference,
+            request.user_id,
+            request.user_reference,
+            request.metadata,
+            run_id=run_id,
+        )
+        opened = call.without_mark().write(open_app_session, request.app, session)
+        session_id = opened.session_id
+        given = RunInput(
+            input=message,
+            metadata=opened.meta["metadata"],
+            owner=opened.user_id,
+            thread=opened.session_id,
+            app=request.app,
+            document=source if stored is None else None,
+        )
+        new = NewRun(document.document.name, given, new_id=run_id, addresses=(opened.address_id,))
+        if stored is not None:
+            new = new._replace(workflow_id=stored.id, workflow_version=stored.version)
+        return document, new
+
+    return _start(call, prepare, lambda run_id: call.read(_to_executed, session_id, run_id), wait=request.wait)
+
+
+def _to_executed(space: Space, session_id: str, run_id: str) -> Executed:
+    row = run_rows.find_run(space.tx, run_id)
     if row is None:
-        return Executed(session_id=opened.session_id, run_id=run_id, status="erased")
-    state = row.find_state(call.engine.clock.now())
-    return Executed(session_id=opened.session_id, run_id=run_id, status=state, output=row.output, error=row.error)
+        return Executed(session_id=session_id, run_id=run_id, status="erased")
+    session_id = decode_input(row.asked).thread or session_id  # another one, if the request is repeated
+    steps = list_steps(space.tx, row)
+    return Executed(
+        session_id=session_id,
+        run_id=run_id,
+        status=row.find_state(space.now),
+        output=row.output,
+        error=row.error,
+        replies=[step.output for step in steps if step.is_reply],
+        warnings=_list_warnings(steps),
+    )
 
 
 def _build_document(name: str, app: App) -> dict[str, Any]:

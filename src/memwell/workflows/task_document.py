@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -12,18 +13,23 @@ from msgspec.structs import asdict
 
 from .. import typed
 from ..context.expression import find_problems, is_expression
+from ..context.expression_names import list_variables
 from ..core.space import Space
-from ..errors import Invalid, MemwellError
+from ..errors import Invalid
 from ..records.definitions import find_definition
 from ..records.schema import Schema
-from ..records.working_memory import TOOL
-from ..text.yaml import Path, spell_path
-from .source import DocumentReader, Problems
+from ..records.working_memory import BUDGET, TOOL, PromptBudget
+from ..text.yaml import Path
+from .source import DocumentReader, MaxTokens, Problems, Retries, Strict, Temperature, WantedModel, list_texts
+from .substitutions import TemplateChecker, find_separators
+from .task_names import MEMORY, RUN_NAMES, NameChecker, find_bare_name, find_substitution
 
 AI_ACTIONS = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object")
 OBJECTS = ("ai_generate_object", "ai_infer_object")
 SPEAKING = ("ai_agent", "ai_generate_reply", "ai_generate_text")
-"""Actions whose answer is the output of the run if nothing is sent."""
+"""Actions whose answer is a reply if it is the last one and nothing is sent after it."""
+REPLY = "ai_generate_reply"
+"""The action whose answer is always a reply, like a text that is sent."""
 SEND = "send_text_message"
 UPDATE = "update_memory"
 ACTIONS = (*AI_ACTIONS, UPDATE, SEND)
@@ -31,39 +37,24 @@ PROMPT = "=$input.text"
 """The default prompt."""
 
 Milliseconds = Annotated[int, Meta(ge=0, le=900_000)]
-Temperature = Annotated[float, Meta(ge=0, le=2)]
-MaxTokens = Annotated[int, Meta(ge=1, le=200_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(max_length=1024 * 1024)]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class Retries(_Strict, frozen=True, kw_only=True):
-    """The number of attempts of a task, and the pauses between them (B3.21)."""
-
-    enabled: bool = False
-    max_attempts: Annotated[int, Meta(ge=1, le=6)] = 3
-    backoff_ms: Annotated[int, Meta(ge=0, le=60_000)] = 25
-    max_delay_ms: Annotated[int, Meta(ge=0, le=60_000)] = 10_000
-    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    multiplier: Annotated[float, Meta(ge=1, le=10)] = 1.0
-
-
-class History(_Strict, frozen=True, kw_only=True):
+class History(Strict, frozen=True, kw_only=True):
     """A conversation: a session of a flow (by default the one with the workflow's name), or a key of a conversation bank. Without
-    a session or key it belongs to the run's owner and thread. If `record` is true, messages of the run are written to it."""
+    a session or key it belongs to the run's owner and thread. If `record` is true, messages of the run are written to it. If
+    `continues` is true, it may end with a message of the model, which goes on from there."""
 
     flow: Name | None = None
     session: Name | None = None
     bank: Name | None = None
     key: Name | None = None
     record: bool = True
+    continues: bool = False
 
 
-class Settings(_Strict, frozen=True, kw_only=True):
+class Settings(Strict, frozen=True, kw_only=True):
     """Settings of a task."""
 
     timeout_ms: Milliseconds = 0
@@ -72,10 +63,11 @@ class Settings(_Strict, frozen=True, kw_only=True):
     max_steps: Annotated[int, Meta(ge=1, le=20)] = 8
     temperature: Temperature | None = None
     max_tokens: MaxTokens | None = None
+    memory_budget: PromptBudget = BUDGET
     output_schema: dict[str, Any] | None = None
 
 
-class ModelSettings(_Strict, frozen=True, kw_only=True):
+class ModelSettings(Strict, frozen=True, kw_only=True):
     """Settings of a model."""
 
     provider: Name | None = None
@@ -84,21 +76,21 @@ class ModelSettings(_Strict, frozen=True, kw_only=True):
     max_tokens: MaxTokens | None = None
 
 
-class MemorySettings(_Strict, frozen=True, kw_only=True):
+class MemorySettings(Strict, frozen=True, kw_only=True):
     """A memory definition, by its id or slug."""
 
     definition_id: Name
 
 
-class Bindings(_Strict, frozen=True, kw_only=True):
+class Bindings(Strict, frozen=True, kw_only=True):
     """The definitions that a task uses, by name."""
 
     model: Name | None = None
-    memory: Annotated[list[Name], Meta(max_length=50)] = []
-    tools: Annotated[list[Name], Meta(max_length=50)] = []
+    memory: Annotated[tuple[Name, ...], Meta(max_length=50)] = ()
+    tools: Annotated[tuple[Name, ...], Meta(max_length=50)] = ()
 
 
-class AiInputs(_Strict, frozen=True, kw_only=True):
+class AiInputs(Strict, frozen=True, kw_only=True):
     """Inputs of a task that asks a model (S3.22, B3.23)."""
 
     input_mode: Literal["prompt", "history"] = "prompt"
@@ -107,13 +99,13 @@ class AiInputs(_Strict, frozen=True, kw_only=True):
     system: Text = "You are a helpful assistant."
 
 
-class SendInputs(_Strict, frozen=True, kw_only=True):
+class SendInputs(Strict, frozen=True, kw_only=True):
     """The text to send."""
 
     text: Text
 
 
-class UpdateInputs(_Strict, frozen=True, kw_only=True):
+class UpdateInputs(Strict, frozen=True, kw_only=True):
     """The memory to write (S3.38)."""
 
     memory: dict[str, Any]
@@ -126,6 +118,13 @@ INPUTS: dict[str, type[msgspec.Struct]] = {
     UPDATE: UpdateInputs,
 }
 """The inputs of each built-in action. All other actions are registered functions."""
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(AI_ACTIONS, ("text", "tool_calls")),
+    **dict.fromkeys(OBJECTS, ("object", "text", "tool_calls")),
+    SEND: ("text",),
+    UPDATE: ("memory",),
+}
+"""The fields of the output of each built-in action."""
 
 
 class Memory(NamedTuple):
@@ -184,21 +183,6 @@ class Do(NamedTuple):
     number: int
     at: Path
 
-    @property
-    def path(self) -> str:
-        return spell_path(self.at)
-
-    @property
-    def bank(self) -> str | None:
-        """The bank of its conversation, or None if that is an expression."""
-        history = self.task.history
-        bank = None if history is None else history.bank
-        return None if bank is None or is_expression(bank) else bank
-
-    @property
-    def bank_at(self) -> Path:
-        return (*self.task.at, "settings", "history", "bank")
-
 
 class Parallel(NamedTuple):
     """Blocks in parallel. If `first` is true, the run goes on as soon as one of them is done."""
@@ -236,6 +220,10 @@ class TaskDocument(NamedTuple):
     outputs: Any
     banks: dict[str, dict[str, Any]]
     """Settings of the banks that are created by the first run, by their names."""
+    recalled: Mapping[str, Path]
+    """The names of memory in its templates, and where each is used first."""
+    read: Mapping[str, Path]
+    """The names of memory in its expressions."""
 
     def walk(self) -> Iterator[Do]:
         return (one for one in _walk(self.flow) if isinstance(one, Do))
@@ -250,6 +238,36 @@ class TaskDocument(NamedTuple):
     def asks(self) -> bool:
         """True if it needs a language model."""
         return any(one.task.asks for one in self.walk())
+
+    @property
+    def models(self) -> list[WantedModel]:
+        """The models that its tasks ask."""
+        tasks = {one.task.name: one.task for one in self.walk() if one.task.asks}.values()
+        named = [(task.model or Model(ModelSettings(), task.at)) for task in tasks]
+        return [WantedModel(one.settings.provider, one.settings.model_id, one.at) for one in dict.fromkeys(named)]
+
+    @property
+    def used_banks(self) -> list[tuple[str, Path]]:
+        """The banks of conversations, except for those that are expressions, and where they are named."""
+        tasks = [one.task for one in self.walk() if one.task.history is not None]
+        found = [(task.settings.history, (*task.at, "settings", "history", "bank")) for task in tasks]
+        banks = [(one.bank, path) for one, path in found if one is not None and one.bank]
+        return [(bank, path) for bank, path in banks if not is_expression(bank) and "{{" not in bank]
+
+    @property
+    def replies(self) -> set[str]:
+        """The names of the tasks whose text is a reply whenever it comes: those that send, and those that generate a reply of
+        which no later text is made."""
+        tasks = {one.task.name: one.task for one in self.walk()}
+        texts = [one for one in tasks.values() if one.action in (SEND, *SPEAKING)]
+        parts: set[str] = set()
+        while texts:
+            found = find_used(texts.pop().inputs, tasks.keys() - parts)
+            parts |= found
+            texts += [tasks[name] for name in found]
+        return {
+            one.name for one in tasks.values() if one.action == SEND or (one.action == REPLY and one.name not in parts)
+        }
 
     @property
     def histories(self) -> list[History]:
@@ -271,11 +289,6 @@ def _walk(blocks: tuple[Block, ...]) -> Iterator[Do | Branch]:
                     yield from _walk(branch.blocks)
 
 
-def build_input(text: str, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Build `$input`: the input as `text`, and the fields of `inputs`. A text is never parsed, because users write it."""
-    return {**({"text": text} if text or inputs is None else {}), **(inputs or {})}
-
-
 def check_input(schema: Mapping[str, Any] | None, given: Mapping[str, Any]) -> None:
     if schema is None:
         return
@@ -292,22 +305,20 @@ def find_missing_definitions(space: Space, document: TaskDocument) -> Iterator[t
             yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
 
 
-def list_expressions(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
-    """Return the expressions in a part of a document: texts that begin with `=`."""
-    match value:
-        case dict():
-            for name, one in value.items():
-                yield from list_expressions(one, (*path, name))
-        case list():
-            for number, one in enumerate(value):
-                yield from list_expressions(one, (*path, number))
-        case str() if is_expression(value):
-            yield value, path
+def list_expressions(value: Any, path: Path = ()) -> list[tuple[str, Path]]:
+    """Return the expressions in a part of a document."""
+    return [found for found in list_texts(value, path) if is_expression(found[0])]
 
 
 def mentions(value: Any, word: str) -> bool:
     """Return True if an expression in a part of a document contains a word."""
     return any(word in expression for expression, _ in list_expressions(value))
+
+
+def find_used(value: Any, names: Iterable[str]) -> set[str]:
+    """Return the names of the tasks whose outputs the expressions in a part of a document use."""
+    words = {word for text, _ in list_expressions(value) if "$output" in text for word in re.findall(r"\w+", text)}
+    return words.intersection(names)
 
 
 MAX_TASKS = 200
@@ -329,7 +340,6 @@ _ACTION = re.compile(r"[A-Za-z_][\w.-]{0,199}")
 _BLOCKS = ("do", "parallel", "conditional")
 _SCHEMA_KEYWORDS = {"$ref", "$defs", "allOf", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
 """Keywords that distinguish a schema from a mapping of properties."""
-_OWN = {"memory", "metadata", "owner", "thread", "run", "workflow"}
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -349,6 +359,8 @@ class TaskReader(DocumentReader):
         self._kinds: dict[str, str] = {}
         self._defaults: dict[str, Any] = {}
         self._uses: dict[str, int] = {}
+        self._templates = TemplateChecker(problems, steps=False)
+        self._read: dict[str, Path] = {}
         self._count = 0
 
     def read(self, value: dict[str, Any]) -> TaskDocument:
@@ -356,8 +368,8 @@ class TaskReader(DocumentReader):
         name, description = self._read_heading(value)
         schema = self._read_input_schema(value.get("inputs"))
         context = self._read_mapping(value, "context", ())
-        self._note_expressions(context, ("context",))
-        for own in _OWN & context.keys():
+        self._note_texts(context, ("context",))
+        for own in set(RUN_NAMES) & context.keys():
             self._add_problem(("context", own), "the run sets this itself: choose another name.")
         defaults = self._read_mapping(value, "defaults", ())
         self._check_unknown(defaults, ("settings",), ("defaults",))
@@ -374,9 +386,12 @@ class TaskReader(DocumentReader):
         outputs = value.get("outputs")
         if not isinstance(outputs, dict | None):
             self._add_problem(("outputs",), "it must map names of outputs to expressions.")
-        self._note_expressions(outputs, ("outputs",))
-        self._check_expressions()
-        return TaskDocument(name, description, schema, context, self._memories, flow, outputs, banks)
+        self._note_texts(outputs, ("outputs",))
+        self._check_expressions(context)
+        recalled = self._templates.recalled
+        return TaskDocument(
+            name, description, schema, context, self._memories, flow, outputs, banks, recalled, self._read
+        )
 
     def _read_input_schema(self, value: Any) -> Mapping[str, Any] | None:
         """Return the JSON Schema of the input. The document may give only its properties."""
@@ -391,7 +406,7 @@ class TaskReader(DocumentReader):
             return None
         fields = given if _SCHEMA_KEYWORDS & given.keys() else {"properties": given}
         schema = {"type": "object", **fields}
-        return schema if self._check_schema(schema, ("inputs", "schema")) else None
+        return schema if self._attempt(("inputs", "schema"), partial(Schema, schema, strict=False)) else None
 
     # -- definitions ---------------------------------------------------------------------------------------------------
 
@@ -421,8 +436,7 @@ class TaskReader(DocumentReader):
             return False
         kind = value.get("kind")
         if kind not in tuple(FIELDS):  # it may be a list, which has no hash
-            problem = "it is missing." if kind is None else f"there is no kind {str(kind)[:50]!r}."
-            self._add_problem((*path, "kind"), f"{problem} The kinds are {', '.join(FIELDS)}.")
+            self._add_unknown((*path, "kind"), kind, "kind", FIELDS)
             return False
         self._check_unknown(value, FIELDS[kind], path)
         if not isinstance(value.get("description"), str | None):
@@ -448,6 +462,9 @@ class TaskReader(DocumentReader):
         elif len(name) > MAX_TOOL:
             self._add_problem(path, f"the name of a tool has at most {MAX_TOOL} characters.")
         settings = self._read_mapping(value, "settings", path)
+        for text, inner in list_texts({"settings": settings, "description": value.get("description")}, path):
+            if "{{" in text or is_expression(text):
+                self._add_problem(inner, "it is used as it is: expressions and substitutions have no effect here.")
         self._tools[name] = Tool(name, action, value.get("description"), settings, path)
 
     def _read_task(self, name: str, value: dict[str, Any], path: Path) -> None:
@@ -463,7 +480,7 @@ class TaskReader(DocumentReader):
             if schema is None:
                 self._add_problem(schema_path, "it is missing: give the JSON Schema of the object.")
             else:
-                self._check_schema(schema, schema_path)
+                self._attempt(schema_path, partial(Schema, schema, strict=False))
         self._tasks[name] = Task(
             name,
             action,
@@ -478,17 +495,20 @@ class TaskReader(DocumentReader):
     def _read_action(self, action: Any, path: Path) -> str:
         if isinstance(action, str) and (action in ACTIONS or (_ACTION.fullmatch(action) and action[:3] != "ai_")):
             return action
-        problem = "it is missing." if action is None else f"there is no action {str(action)[:50]!r}."
-        self._add_problem(
-            (*path, "action"), f"{problem} The actions are {', '.join(ACTIONS)} and registered functions."
-        )
+        self._add_unknown((*path, "action"), action, "action", (*ACTIONS, "registered functions"))
         return ""
 
     def _check_inputs(self, action: str, inputs: dict[str, Any], path: Path) -> None:
-        """Check the syntax of expressions, and the types of other values."""
-        self._note_expressions(inputs, path)
+        """Check the syntax of expressions and templates, and the types of other values."""
+        self._note_texts(inputs, path)
         if action in INPUTS:
-            self._check_fields(inputs, INPUTS[action], path, lambda value, _: not any(list_expressions(value)))
+            for text, inner in list_texts(inputs, path):
+                reason = None if is_expression(text) else find_bare_name(text)
+                if reason is not None:
+                    self._add_problem(inner, reason)
+                elif action in AI_ACTIONS:
+                    self._templates.check_braces(text, inner)
+            self._check_fields(inputs, INPUTS[action], path, lambda value, _: not list_expressions(value))
             if is_expression(inputs.get("input_mode")):
                 self._add_problem((*path, "input_mode"), "it must be `prompt` or `history`, not an expression.")
 
@@ -498,10 +518,7 @@ class TaskReader(DocumentReader):
             merged["retries"] = {**self._defaults["retries"], **given["retries"]}
         own = self._read_struct(given, Settings, path)
         self._check_history(own, path)
-        try:
-            return typed.convert(merged, Settings)
-        except msgspec.ValidationError:
-            return own or Settings()
+        return _convert(merged, Settings) or own or Settings()
 
     def _check_history(self, settings: Settings | None, path: Path) -> None:
         history = None if settings is None else settings.history
@@ -511,7 +528,10 @@ class TaskReader(DocumentReader):
             self._add_problem((*path, "history"), "give either `bank` and `key`, or `flow` and `session`.")
         elif history.bank is None and history.key is not None:
             self._add_problem((*path, "history", "key"), "`key` needs a `bank`.")
-        self._note_expressions(asdict(history), (*path, "history"))
+        self._note_texts(asdict(history), (*path, "history"))
+        for text, inner in list_texts(asdict(history), (*path, "history")):
+            if text.count("{{") > 1 and not is_expression(text):
+                self._attempt(inner, partial(find_separators, text, str(inner[-1])))
 
     def _check_bindings(self, bound: Bindings, action: str, path: Path) -> None:
         if (bound.model or bound.memory or bound.tools) and action and action not in AI_ACTIONS:
@@ -605,18 +625,10 @@ class TaskReader(DocumentReader):
         elif not is_expression(condition):
             self._add_problem((*path, "condition"), "it must be an expression: a text that begins with `=`.")
             condition = "=false"
-        self._note_expressions(condition, (*path, "condition"))
+        self._note_texts(condition, (*path, "condition"))
         return Branch(condition, self._read_blocks(value.get("steps"), (*path, "steps"), level + 1))
 
     # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _check_schema(self, source: dict[str, Any], path: Path) -> bool:
-        try:
-            Schema(source, strict=False)
-        except MemwellError as error:
-            self._add_problem(path, error.message)
-            return False
-        return True
 
     def _read_mapping(self, value: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
         found = value.get(name)
@@ -633,13 +645,19 @@ class TaskReader(DocumentReader):
         return self._read_struct(self._read_mapping(value, "settings", path), kind, (*path, "settings"))
 
     def _read_struct(self, value: dict[str, Any], kind: type[S], path: Path) -> S | None:
-        return typed.convert(value, kind) if self._check_fields(value, kind, path) else None
+        self._check_fields(value, kind, path)
+        return _convert(value, kind)
 
-    def _note_expressions(self, value: Any, path: Path) -> None:
-        self._expressions += list_expressions(value, path)
+    def _note_texts(self, value: Any, path: Path) -> None:
+        """Note expressions, and check templates."""
+        for text, inner in list_texts(value, path):
+            if is_expression(text):
+                self._expressions.append((text, inner))
+            elif "{{" in text:
+                self._templates.check(text, inner)
 
-    def _check_expressions(self) -> None:
-        """Check the syntax of all expressions. Equal ones are checked once."""
+    def _check_expressions(self, context: Mapping[str, Any]) -> None:
+        """Check the syntax of all expressions, and their names. Equal ones are parsed once."""
         if len(self._expressions) > MAX_EXPRESSIONS:
             self._add_problem(
                 self._expressions[MAX_EXPRESSIONS][1], f"there are more than {MAX_EXPRESSIONS} expressions."
@@ -652,3 +670,25 @@ class TaskReader(DocumentReader):
             if problem is not None:
                 where = "" if problem.column is None else f" (at character {problem.column + 1})"
                 self._add_problem(path, f"the expression cannot be read{where}: {problem.message}")
+            elif (reason := find_substitution(source)) is not None:
+                self._add_problem(path, reason)
+        names = NameChecker(self._list_outputs(), self._tasks.keys() - self._uses.keys(), context)
+        readable = [(source, path) for source, path in self._expressions if known[source] is None]
+        for one, path in [(one, path) for source, path in readable for one in list_variables(source)]:
+            reason = names.find_problem(one)
+            if reason is not None:
+                self._add_problem(path, f"{reason} (at character {one.column + 1})" if one.column else reason)
+            elif one.path[:2] == ("context", MEMORY) and len(one.path) > 2 and not one.asked:
+                self._read.setdefault(one.path[2], path)
+
+    def _list_outputs(self) -> dict[str, tuple[str, ...] | None]:
+        """Return the fields of the output of each task in the flow; None for a function."""
+        return {name: OUTPUTS.get(self._tasks[name].action) for name in self._uses}
+
+
+def _convert(value: dict[str, Any], kind: type[S]) -> S | None:
+    """Return None if the value does not fit."""
+    try:
+        return typed.convert(value, kind)
+    except msgspec.ValidationError:
+        return None

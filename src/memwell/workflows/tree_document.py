@@ -6,44 +6,41 @@ Most fields may be templates; their values are checked when the step runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
-import msgspec
 from msgspec import Meta
 
 from ..banks.banks import RESERVED, check_key
 from ..banks.reading import ContentType
 from ..clock import to_datetime
-from ..context import template as templates
-from ..context.template import Expression
 from ..errors import Invalid
 from ..model import filter as filters
-from ..model.fields import to_json
-from ..text.moments import build_time_formatter, parse_moment
+from ..model.fields import encode_metadata
+from ..text.moments import parse_moment
 from ..text.yaml import Path, spell_path
-from .source import DocumentReader, Problems
+from .source import DocumentReader, MaxTokens, Problems, Strict, Temperature, WantedModel, list_texts
+from .substitutions import TemplateChecker, find_separators
 
 TopN = Annotated[int, Meta(ge=1, le=100)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-Temperature = Annotated[float, Meta(ge=0, le=2)]
-MaxTokens = Annotated[int, Meta(ge=1, le=200_000)]
 Seconds = Annotated[float, Meta(gt=0, le=600)]
-Retries = Annotated[int, Meta(ge=0, le=5)]
 Minutes = Annotated[int, Meta(ge=0, le=1440)]
 
 
-class Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Common(Strict, frozen=True, kw_only=True):
     """Fields of every step."""
 
     id: str = ""
     name: str | None = None
     purpose: str | None = None
     timeout_s: Seconds | None = None
-    retries: Retries = 0
+    retries: Annotated[int, Meta(ge=0, le=5)] = 0
     cache_minutes: Minutes = 0
+    condition: str | None = None
+    skip_if_empty: bool = False
 
 
 class AddMemory(Common, frozen=True, kw_only=True):
@@ -86,10 +83,14 @@ class LoadMemory(Common, frozen=True, kw_only=True):
 class PromptCall(Common, frozen=True, kw_only=True):
     """Ask a language model."""
 
+    provider: str | None = None
+    model_id: str | None = None
     prompt_template: str | None = None
     system_template: str | None = None
     use_step_input_as_messages: bool = False
     input_is_messages: bool = False
+    continues: bool = False
+    """Let the model continue its own last message."""
     temperature: Temperature | None = None
     max_tokens: MaxTokens = 1024
 
@@ -109,11 +110,12 @@ class Insight(Common, frozen=True, kw_only=True):
 
 
 class Retrieval(Common, frozen=True, kw_only=True):
-    """Search a bank, or the facts of a flow or a user."""
+    """Search a bank, the facts of a flow or a user, or the active files of the run's session."""
 
     memory_bank_id: str | None = None
     flow: str | None = None
     user: str | None = None
+    files: bool = False
     query: str | None = None
     top_n: TopN = 20
     filter: dict[str, Any] | None = None
@@ -154,23 +156,30 @@ KINDS: dict[str, type[Common]] = {
     "display_result": DisplayResult,
 }
 ALIASES = {"add_chat_turn": "add_memory", "load_chat_history": "load_memory"}
+PROMPTS = ("prompt_template", "system_template")
+"""Fields that a model reads. Stored values are put on one line in them (C20)."""
+SOURCES = ("memory_bank_id", "flow", "user", "files")
+"""The fields of a retrieval of which it needs one."""
+ONE_SOURCE = "A retrieval needs one of `memory_bank_id`, `flow`, `user` or `files`."
+FIRST: Path = ("steps", 0)
+CONSTANT = (
+    "it uses nothing of what the steps before have found: add `{{input}}`, or another substitution. Without a "
+    "`prompt_template`, the input is the prompt."
+)
+"""The problem of a prompt that is always the same. At the first step there is nothing before."""
 LEAVES = ("streaming_result", "display_result")
 """Steps that have no children."""
+ANSWERS = ("prompt_call", "insight", "text", "function")
+"""Steps whose output may be the answer of a run that has no result."""
 MAX_STEPS = 200
 MAX_LEVELS = 30
-MAX_EXPRESSIONS = 20_000
-"""The most expressions in all templates of a document."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOP = ("name", "description", "steps", "memory_banks", "version")
 _TREE = ("step_type", "steps", "child_steps")
-_FIXED = ("id", "name", "purpose", "timeout_s", "retries", "cache_minutes")
+_FIXED = tuple(name for name in Common.__struct_fields__ if name != "condition")
 """Fields that cannot be templates."""
 _UNKNOWN = ""
 """Stands for an unknown kind of step."""
-_NAMES = {"agent": ("input", "name", "id"), "organization": ("name",), "step": ("input", "output")}
-"""The texts under each namespace. Metadata may contain any name."""
-_KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `memory.…`, `step.…`, and times such as `1 week ago`"
-_TIME_NAMES = build_time_formatter(to_datetime(0))
 
 
 class Node(NamedTuple):
@@ -178,24 +187,20 @@ class Node(NamedTuple):
 
     kind: str
     id: str
-    path: str
+    number: int
+    at: Path
     fields: dict[str, Any]
     children: tuple[Node, ...]
-    at: Path = ()
+
+    @property
+    def answers(self) -> bool:
+        """True if it or a step below it may give the answer of a run."""
+        return any(node.kind in ANSWERS for node in self.walk())
 
     def walk(self) -> Iterator[Node]:
         yield self
         for child in self.children:
             yield from child.walk()
-
-    @property
-    def bank(self) -> str | None:
-        """The id or name of its bank, or None if that is a template."""
-        return find_literal(self.fields.get("memory_bank_id"))
-
-    @property
-    def bank_at(self) -> Path:
-        return (*self.at, "memory_bank_id")
 
 
 class TreeDocument(NamedTuple):
@@ -206,15 +211,48 @@ class TreeDocument(NamedTuple):
     steps: tuple[Node, ...]
     banks: dict[str, dict[str, Any]]
     """Settings of the banks that are created by the first run, by their names."""
+    recalled: Mapping[str, Path]
+    """The names of memory in its templates, and where each is used first."""
 
     def walk(self) -> Iterator[Node]:
         for step in self.steps:
             yield from step.walk()
 
     @property
+    def chain(self) -> list[Node]:
+        """The steps that lead to the answer of a run without results: the list at the top, and what is below its last step.
+
+        Where several steps are side by side, the chain ends, unless nothing has answered yet and one of them alone does.
+        """
+        chain = list(self.steps)
+        while chain[-1].children:
+            below = chain[-1].children
+            if len(below) > 1:
+                below = tuple(child for child in below if child.answers)
+                if len(below) != 1 or any(node.kind in ANSWERS for node in chain):
+                    break
+            chain += below
+        return chain
+
+    @property
     def asks(self) -> bool:
         """True if it needs a language model."""
         return any(node.kind == "prompt_call" for node in self.walk())
+
+    @property
+    def models(self) -> list[WantedModel]:
+        """The models that its steps ask, except for those that are templates."""
+        asking = [node for node in self.walk() if node.kind == "prompt_call"]
+        named = [(node.fields.get("provider"), node.fields.get("model_id"), node.at) for node in asking]
+        return [WantedModel(*one) for one in named if all(name is None or find_literal(name) for name in one[:2])]
+
+    @property
+    def used_banks(self) -> list[tuple[str, Path]]:
+        """The ids or names of banks, except for those that are templates, and where they are named."""
+        found = [
+            (find_literal(node.fields.get("memory_bank_id")), (*node.at, "memory_bank_id")) for node in self.walk()
+        ]
+        return [(bank, path) for bank, path in found if bank is not None]
 
 
 def find_literal(value: Any) -> str | None:
@@ -222,11 +260,11 @@ def find_literal(value: Any) -> str | None:
     return value if isinstance(value, str) and "{{" not in value else None
 
 
-def parse_time(text: str | None, field: str, now: datetime) -> datetime | None:
+def parse_time(text: str | None, field: str, now: datetime, zone: tzinfo = UTC) -> datetime | None:
     """Parse an ISO 8601 time, or an expression such as `1 week ago`. Return None if it is blank."""
     if text is None or not text.strip():
         return None
-    found = parse_moment(text, now)
+    found = parse_moment(text, now, zone)
     if found is None:
         raise Invalid(
             f"`{field}` is not a time: {text[:50]!r}. Give an ISO 8601 time, or `{{{{1 week ago}}}}`.", field=field
@@ -240,8 +278,7 @@ class TreeReader(DocumentReader):
         self._banks: dict[str, dict[str, Any]] = {}
         self._ids: dict[str, Path] = {}
         self._count = 0
-        self._expressions_left = MAX_EXPRESSIONS
-        self._expression_problems: dict[str, str | None] = {}
+        self._templates = TemplateChecker(problems, steps=True)
         self._steps: dict[str, tuple[Path, str]] = {}
         """The steps that templates name; they are checked at the end, when all steps are read."""
 
@@ -249,7 +286,7 @@ class TreeReader(DocumentReader):
         if not isinstance(value, dict):
             expected = "it must be a mapping with `name` and `steps`, or with `defs` and `flow`."
             self._add_problem((), "it is empty." if value is None else expected)
-            return TreeDocument("", None, (), {})
+            return TreeDocument("", None, (), {}, {})
         self._check_unknown(value, _TOP, ())
         name, description = self._read_heading(value)
         self._banks = self._read_banks(value.get("memory_banks"))
@@ -261,7 +298,7 @@ class TreeReader(DocumentReader):
         for step, (path, source) in self._steps.items():
             if step not in self._ids:
                 self._add_problem(path, f"`{{{{{source}}}}}`: there is no step `{step}`.")
-        return TreeDocument(name, description, steps, self._banks)
+        return TreeDocument(name, description, steps, self._banks, self._templates.recalled)
 
     def _read_steps(self, value: Any, path: Path, parent: str | None, level: int) -> tuple[Node, ...]:
         if not isinstance(value, list):
@@ -284,7 +321,7 @@ class TreeReader(DocumentReader):
         if not isinstance(value, dict):
             self._add_problem(path, "a step must be a mapping.")
             return None
-        kind = self._read_kind(value.get("step_type"), path)
+        kind, number = self._read_kind(value.get("step_type"), path), self._count
         fields = {name: one for name, one in value.items() if name not in _TREE}
         step_id = self._read_id(fields.get("id"), path)
         if kind != _UNKNOWN:
@@ -298,15 +335,13 @@ class TreeReader(DocumentReader):
             self._add_problem(path, f"a {kind} cannot have steps of its own.")
         if kind == "streaming_result" and parent not in ("prompt_call", _UNKNOWN):
             self._add_problem(path, "a streaming_result must be directly under a prompt_call.")
-        return None if kind == _UNKNOWN else Node(kind, step_id, spell_path(path), fields, children, path)
+        return None if kind == _UNKNOWN else Node(kind, step_id, number, path, fields, children)
 
     def _read_kind(self, given: Any, path: Path) -> str:
         kind = ALIASES.get(given, given) if isinstance(given, str) else None
         if kind in KINDS:
             return kind
-        known = ", ".join([*KINDS, *ALIASES])
-        problem = "it is missing." if given is None else f"there is no step type {str(given)[:50]!r}."
-        self._add_problem((*path, "step_type"), f"{problem} The types are {known}.")
+        self._add_unknown((*path, "step_type"), given, "step type", (*KINDS, *ALIASES))
         return _UNKNOWN
 
     def _read_id(self, given: Any, path: Path) -> str:
@@ -327,19 +362,33 @@ class TreeReader(DocumentReader):
     def _check_step(self, kind: str, fields: dict[str, Any], path: Path) -> None:
         """Check the syntax of templates, and the other values."""
         self._check_fields(fields, KINDS[kind], path, self._is_literal)
+        if find_literal(fields.get("condition")) is not None:
+            self._add_problem((*path, "condition"), "it is always the same: use a template, such as `{{input}}`.")
         key = find_literal(fields.get("key"))
         if key is not None and kind in ("add_memory", "search_memory", "load_memory"):
             self._attempt((*path, "key"), partial(check_key, key))
+        elif str(fields.get("key")).count("{{") > 1:
+            self._attempt((*path, "key"), partial(find_separators, str(fields["key"]), "key"))
         match kind:
             case "add_memory":
                 self._check_entry(fields, path)
             case "search_memory" | "retrieval":
                 self._check_search(kind, fields, path)
             case "prompt_call":
+                for name in PROMPTS:
+                    if isinstance(fields.get(name), str):
+                        self._templates.check_braces(fields[name], (*path, name))
                 text = find_literal(fields.get("prompt_template"))
                 messages = fields.get("use_step_input_as_messages") or fields.get("input_is_messages")
                 if text is not None and not text.strip() and not messages:
                     self._add_problem((*path, "prompt_template"), "the prompt is empty.")
+                elif (
+                    text is not None
+                    and not messages
+                    and path != FIRST
+                    and "{{" not in str(fields.get("system_template"))
+                ):
+                    self._add_problem((*path, "prompt_template"), CONSTANT)
             case "function" if fields.get("cache_minutes"):
                 reason = "a function cannot be cached, because its result depends on more than its input."
                 self._add_problem((*path, "cache_minutes"), reason)
@@ -356,7 +405,7 @@ class TreeReader(DocumentReader):
         metadata = fields.get("entry_metadata")
         if isinstance(metadata, dict):
             path = (*path, "entry_metadata")
-            self._attempt(path, partial(to_json, metadata, "entry_metadata"))
+            self._attempt(path, partial(encode_metadata, metadata, "entry_metadata"))
             for name in RESERVED:
                 if name in metadata:
                     self._add_problem(path, f"`{name}` is set by the bank: use another name.")
@@ -369,81 +418,24 @@ class TreeReader(DocumentReader):
             if (text := find_literal(fields.get(name))) is not None:
                 self._attempt((*path, name), partial(parse_time, text, name, to_datetime(0)))
         if kind == "retrieval":
-            given = [fields[name] for name in ("memory_bank_id", "flow", "user") if fields.get(name)]
-            literals = [one for one in given if find_literal(one) is not None]
+            given = [fields[name] for name in SOURCES if fields.get(name)]
+            literals = [one for one in given if one is True or find_literal(one) is not None]
             if not given or len(literals) > 1:  # a template may be empty, and then does not count
-                self._add_problem(path, "a retrieval needs one of `memory_bank_id`, `flow` or `user`.")
-
-    def _attempt(self, path: Path, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except Invalid as error:
-            self._add_problem(path, error.message)
+                self._add_problem(path, ONE_SOURCE)
 
     # -- templates -----------------------------------------------------------------------------------------------------
 
     def _is_literal(self, value: Any, path: Path) -> bool:
         """Check the templates in a field. Return True if it has none."""
-        if path[-1] not in _FIXED:
-            return self._check_templates(value, path)
-        if isinstance(value, str) and "{{" in value:
-            self._add_problem(path, "it cannot be a template.")
-            return False
-        return True
-
-    def _check_templates(self, value: Any, path: Path) -> bool:
-        match value:
-            case str() if "{{" in value:
-                self._check_template(value, path)
-                return False
-            case dict():
-                found = [self._check_templates(one, (*path, name)) for name, one in value.items()]
-                return all(found)
-            case list():
-                found = [self._check_templates(one, (*path, number)) for number, one in enumerate(value)]
-                return all(found)
-        return True
+        found = [(text, inner) for text, inner in list_texts(value, path) if "{{" in text]
+        for text, inner in found:
+            if path[-1] in _FIXED:
+                self._add_problem(inner, "it cannot be a template.")
+            else:
+                self._check_template(text, inner)
+        return not found
 
     def _check_template(self, text: str, path: Path) -> None:
-        self._expressions_left -= text.count("{{")
-        if self._expressions_left < 0:
-            self._add_problem(path, f"there are more than {MAX_EXPRESSIONS} substitutions in the document.")
-            return
-        try:
-            found = templates.list_expressions(templates.parse(text))
-        except Invalid as error:
-            self._add_problem(path, error.message)
-            return
-        for one in {expression.source: expression for expression in found}.values():
-            if one.source not in self._expression_problems:
-                self._expression_problems[one.source] = _find_expression_problem(one)
-            reason = self._expression_problems[one.source]
-            if reason is not None:
-                self._add_problem(path, f"`{{{{{one.source}}}}}` {reason}")
-            elif one.namespace == "step":
+        for one in self._templates.check(text, path):
+            if one.namespace == "step":
                 self._steps.setdefault(str(one.path[0]), (path, one.source))
-
-
-def _find_expression_problem(one: Expression) -> str | None:
-    if one.namespace == "" and one.path == ("input",):
-        return None
-    try:
-        if _TIME_NAMES(one.source) is not None:
-            return None
-    except Invalid as error:
-        return f"is not a time: {error.message}"
-    if not one.path:
-        return f"is neither a name nor a time. Known are {_KNOWN}."
-    if one.namespace == "input" or (one.namespace == "" and one.path[0] == "input"):
-        return "does not exist: the input is a text without fields."
-    if not one.namespace:
-        return f"is not known. Known are {_KNOWN}."
-    if one.namespace in ("metadata", "memory"):
-        return None
-    if one.namespace not in _NAMES:
-        return f"is not known: there is no `{one.namespace}`. Known are {_KNOWN}."
-    names, path = _NAMES[one.namespace], one.path[1:] if one.namespace == "step" else one.path
-    if not path or path[0] not in names:
-        owner = "a step" if one.namespace == "step" else f"`{one.namespace}`"
-        return f"is not known: {owner} has {', '.join(f'`{name}`' for name in names)}."
-    return None if len(path) == 1 else f"does not exist: `{path[0]}` is a text without fields."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ...text.word_sets import word_set
-from ..plan import NOT_PEOPLE, Candidate, DroppedSentence, Extraction, Kind, Source, Turn
+from ..datatypes import NOT_PEOPLE, Candidate, DroppedSentence, Extraction, Kind, Source, Turn
 from .follow_ups import (
     EarlierStatement,
     find_amended,
@@ -19,8 +19,7 @@ from .follow_ups import (
     phrase_answer,
     render_instruction,
 )
-from .keep_or_drop import Context, Drop, Group, select_groups, statement_drop
-from .parse import ParsedTurn, Statement, confidence, find_subject, importance, parse_turn, to_dropped
+from .keep_or_drop import Context, Group, ParsedTurn, drop_duplicates, parse_turn, select_groups, select_reports
 from .phrase import (
     Phrase,
     Scene,
@@ -32,6 +31,7 @@ from .phrase import (
     strip_quotation_marks,
     third_person,
 )
+from .statement import Statement, confidence, find_subject, importance
 
 MAX_REMEMBERED = 24
 """Number of earlier statements that a correction may refer to."""
@@ -62,62 +62,49 @@ class _Conversation:
 
     def read(self, turn: Turn) -> Iterable[Candidate]:
         """Return the candidates of a turn without duplicates."""
-        if turn.role == "system":
-            self.dropped.append(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN))
-            return ()
         parsed = parse_turn(turn, self._names)
         self.dropped += parsed.dropped
-        candidates: dict[str, Candidate] = {}
-        for candidate in self._extract(parsed):
-            if candidates.setdefault(candidate.text, candidate) is not candidate:
-                source = candidate.sources[0]
-                self.dropped.append(DroppedSentence(source.id, source.start, source.end, Drop.DUPLICATE))
+        if turn.role == "system":
+            return ()
+        candidates, duplicates = drop_duplicates(self._extract(parsed))
+        self.dropped += duplicates
         self._seen |= parsed.words
         self._before.extendleft(EarlierStatement(turn, one) for one in parsed.statements[-MAX_REMEMBERED:])
         self._last = parsed
-        return candidates.values()
+        return candidates
 
     def _extract(self, parsed: ParsedTurn) -> Iterator[Candidate]:
-        match parsed.turn.role:
-            case "tool":
-                candidates, reason = list(extract_from_tool(parsed)), Drop.NOT_A_STATEMENT
-                yield from candidates
-            case "assistant":
-                listener = self._people[0] if len(self._people) == 1 else "the user"
-                candidates, reason = list(extract_from_assistant(parsed, listener)), Drop.NOT_AN_ACTION
-                yield from candidates
-                yield from filter(None, [extract_named_items(parsed, self._last if self._alone else None)])
-            case _:
-                yield from self._extract_from_person(parsed)
-                return
-        used = {candidate.sources[0].start for candidate in candidates}
-        self.dropped += [to_dropped(parsed.turn, one, reason) for one in parsed.statements if one.start not in used]
+        role = parsed.turn.role
+        if role not in ("assistant", "tool"):
+            yield from self._extract_from_person(parsed)
+            return
+        kept, dropped = select_reports(parsed)
+        self.dropped += dropped
+        listener = self._people[0] if len(self._people) == 1 else "the user"
+        yield from (phrase_report(parsed.turn, statement, listener) for statement in kept)
+        if role == "assistant":
+            yield from filter(None, [extract_named_items(parsed, self._last if self._alone else None)])
 
     def _extract_from_person(self, parsed: ParsedTurn) -> Iterator[Candidate]:
         turn, statements, last = parsed.turn, parsed.statements, self._last
         asking = last if last and last.question and last.turn.speaker != turn.speaker else None
-        special = [self._instruction_or_correction(parsed, n) for n in range(len(statements))]
-        whole = any(one.kind != "statement" for one in statements)
-        whole = whole or any(one and one.kind == "correction" for one in special)
+        special = list(filter(None, (self._instruction_or_correction(parsed, n) for n in range(len(statements)))))
+        corrections = [one for one in special if one.kind == "correction"]
+        whole = bool(corrections) or any(one.kind != "statement" for one in statements)
         only = parsed.only
         if asking and only and not whole and is_answer(asking.question, only.text, self._alone):
             text = phrase_answer(asking.question, only.text, self._speaker(turn))
             sources = (Source(turn.id, only.start, only.end), _whole_turn(asking.turn))
             yield _to_candidate(turn, Phrase(text), "statement", sources, text)
             return
-        yield from filter(None, special)
-        corrections = [one for one in special if one and one.kind == "correction"]
+        yield from special
+        settled = {one.sources[0].start for one in special}
         corrected = {at.start for one in corrections for at in one.sources[1:] if at.id == turn.id}
-        self.dropped += [to_dropped(turn, one, Drop.CORRECTED) for one in statements if one.start in corrected]
-        pairs = zip(statements, special, strict=True)
-        rest = tuple(one for one, candidate in pairs if candidate is None and one.start not in corrected)
-        new_words = len(parsed.words - self._seen)
-        groups = select_groups(parsed._replace(statements=rest), Context(asking is not None, new_words, self._alone))
+        context = Context(asking is not None, len(parsed.words - self._seen), self._alone)
+        groups, dropped = select_groups(parsed, settled, corrected, context)
+        self.dropped += dropped
         for group in groups:
             yield self._phrase_statements(turn, group, asking if group[0] == statements[0] else None)
-        kept = {one.at for group in groups for one in group}
-        left = [one for one in rest if one.at not in kept]
-        self.dropped += [to_dropped(turn, one, statement_drop(one) or Drop.LOW_SCORE) for one in left]
         if self._alone:
             for one in parsed.attachments:
                 phrase = Phrase(phrase_attachment(one.text, self._speaker(turn)))
@@ -176,42 +163,10 @@ def _whole_turn(turn: Turn) -> Source:
 
 
 # -- assistants and tools
-#
-# Statements of an assistant are kept if it did, promised or listed something, and statements of a tool if they are plain
-# sentences. An assistant's statement about a user never becomes a fact, because it only repeats the user or recalled memory.
 
 
-MAX_TOOL_STATEMENTS = 16
-"""Maximum number of statements of a tool turn. A tool with more only prints a document."""
-_ACTS = (
-    "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
-    "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
-    "chang|not|record|stor|turn|enabl|disabl"
-)
-_DONE = re.compile(
-    rf"(?:I|We)(?:'ve| have)?(?:\s+(?:just|now|also|already|successfully|gone ahead and))*\s+"
-    rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
-    re.IGNORECASE,
-)
-_NEEDS_OBJECT = re.compile(
-    r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
-    r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
-    re.IGNORECASE,
-)
-"""Verbs that need an object."""
-_NO_OBJECT = re.compile(
-    r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
-)
-_PROMISE = re.compile(
-    rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
-    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
-    re.IGNORECASE,
-)
 _ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,2}[.)]|[-*•])[ \t]+(?=\S)([^\n]{1,400})", re.MULTILINE)
 _HEAD = re.compile(r"(?:\*\*|__)?([^:\n]*?)(?:\*\*|__)?(?:\s*[:–—]|\s-\s|[.!?](?:\s|$)|$)")
-_STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
-_DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
-_MAX_LENGTH = 240
 _SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
 MIN_ITEMS = 3
 MIN_NAME_SHARE = 0.6
@@ -219,24 +174,6 @@ MIN_NAME_SHARE = 0.6
 MAX_ITEMS = 12
 HEAD_WORDS = 9
 ASKED_WORDS = 30
-
-
-def extract_from_assistant(parsed: ParsedTurn, person: str) -> Iterator[Candidate]:
-    """Yield candidates for actions that an assistant has done or promised."""
-    for statement in parsed.statements:
-        if statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text)):
-            dated = resolve_dates(statement.text.strip().rstrip(".!"), parsed.turn.day)
-            text = third_person(dated.text, Speaker(parsed.turn.speaker, inside_sentence(person)))
-            yield _to_report(parsed, statement, text, 0.3)
-
-
-def _is_done(text: str) -> bool:
-    """Return True if a sentence names an action and its object, unlike "Booked!" and "Moved to Friday"."""
-    done = _DONE.match(text)
-    if done is None:
-        return False
-    verb = done[0].split()[-1]
-    return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
 
 
 def extract_named_items(parsed: ParsedTurn, previous: ParsedTurn | None) -> Candidate | None:
@@ -275,25 +212,16 @@ def _is_name(head: str) -> bool:
     return not rest or (fits and any(word[:1].isupper() for word in rest))
 
 
-def extract_from_tool(parsed: ParsedTurn) -> Iterator[Candidate]:
-    """Yield candidates for plain statements of a tool."""
-    plain = [one for one in parsed.statements if _is_plain_statement(one)]
-    for statement in plain if len(plain) <= MAX_TOOL_STATEMENTS else ():
-        yield _to_report(parsed, statement, resolve_dates(statement.text.rstrip("."), parsed.turn.day).text, 0.2)
-
-
-def _is_plain_statement(statement: Statement) -> bool:
-    text = statement.text
-    if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
-        return False
-    return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
-
-
-def _to_report(parsed: ParsedTurn, statement: Statement, text: str, importance: float) -> Candidate:
-    turn = parsed.turn
-    kind: Kind = "decision" if turn.role == "assistant" else "statement"
+def phrase_report(turn: Turn, statement: Statement, listener: str) -> Candidate:
+    """Return the candidate for a statement of an assistant or a tool."""
+    if turn.role == "assistant":
+        text = resolve_dates(statement.text.strip().rstrip(".!"), turn.day).text
+        text = third_person(text, Speaker(turn.speaker, inside_sentence(listener)))
+        kind: Kind = "decision"
+        subject, weight = turn.speaker if turn.known else None, 0.3
+    else:
+        text, kind, subject, weight = resolve_dates(statement.text.rstrip("."), turn.day).text, "statement", None, 0.2
     source = Source(turn.id, statement.start, statement.end)
-    subject = turn.speaker if turn.known and turn.role == "assistant" else None
     return Candidate(
-        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), importance, confidence(kind, text, turn.role)
+        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), weight, confidence(kind, text, turn.role)
     )

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..plan import Turn
-from ..statement import MONTHS
+from ..datatypes import Turn
+from ..wording import MONTHS
 
 if TYPE_CHECKING:
-    from .parse import Statement
+    from .statement import Statement
 from .phrase import (
     IRREGULAR_PAST,
     Speaker,

@@ -1,11 +1,12 @@
-"""Decide which sentences of a turn are kept. Look here first if a sentence did not become a fact.
+"""Decide which sentences of a turn are kept. Every dropped sentence gets its reason, one of `Drop`, in this file.
 
-1. passages.py blanks text that the speaker does not state: quotations, code, recalled memory.
-2. `sentence_drop` drops questions, greetings, headings and hypotheticals; `drop_sarcasm` drops sarcasm.
-3. `statement_drop` drops statements without information: small talk, advice, proposals, links.
-4. `select_groups` keeps the statements that are certainly facts, and as many others as the score of the turn allows.
+1. `parse_turn` blanks text that the speaker does not state, and drops sentences that are not statements.
+2. `select_groups` selects among a person's statements: those that are certainly facts, and as many others as the score of the
+   turn allows. `select_reports` selects among the statements of assistants and tools.
+3. `drop_duplicates` drops sentences with the same candidate.
 
-Each dropped sentence has a reason (`Drop`), listed in `Extraction.dropped`.
+Kept sentences become candidates. `reconcile.py` decides what happens to a candidate, and
+`plan_builder.py` plans it for all candidates of a turn.
 """
 
 from __future__ import annotations
@@ -13,49 +14,147 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ...text.word_sets import load_sections, load_words, word_set
-from .passages import MAX_SENTENCE, Sentence, is_foreign_greeting
+from ..datatypes import Candidate, DroppedSentence, ReasonCode, Turn
+from .passages import (
+    MAX_SENTENCE,
+    Sentence,
+    blank_code,
+    blank_pasted_lines,
+    blank_quotes,
+    blank_recalled_memory,
+    find_blanks,
+    is_english,
+    is_foreign_greeting,
+    is_question,
+    may_be_mixed,
+    split_brackets,
+    split_clauses,
+    split_off_question,
+    split_sentences,
+)
+from .statement import Statement, content_stems, parse_sentence
 
-if TYPE_CHECKING:
-    from .parse import ParsedTurn, Statement
 
+class Drop(ReasonCode):
+    """The reason why a sentence did not become a candidate, in the order of the checks."""
 
-class Drop(StrEnum):
-    """The reason why a sentence did not become a fact."""
-
-    SYSTEM_TURN = "system_turn"
-    RECALLED_MEMORY = "recalled_memory"
-    CODE = "code"
-    BRACKETS = "brackets"
-    QUOTE = "quote"
-    QUESTION = "question"
-    TOO_LONG = "too_long"
-    GREETING = "greeting"
-    HYPOTHETICAL = "hypothetical"
-    SARCASM = "sarcasm"
-    HEADING = "heading"
-    NO_WORDS = "no_words"
-    SMALL_TALK = "small_talk"
-    ADVICE = "advice"
-    PROPOSAL = "proposal"
-    LINK = "link"
-    LOW_SCORE = "low_score"
-    CORRECTED = "corrected"
-    DUPLICATE = "duplicate"
-    NOT_AN_ACTION = "not_an_action"
-    """A sentence of an assistant that is not about its own action."""
-    NOT_A_STATEMENT = "not_a_statement"
-    """A sentence of a tool that is data, or that belongs to a long output."""
+    SYSTEM_TURN = "system_turn", "It is in a turn of the role `system`."
+    RECALLED_MEMORY = "recalled_memory", "It is memory in a prompt, between `<memory …>` marks."
+    CODE = "code", "It is code, a log or a traceback."
+    BRACKETS = "brackets", "It is a remark in brackets, such as `[laughs]`."
+    QUOTE = "quote", "It is from somebody else (a mail, a letter, a transcript), or a text to work on."
+    TOO_LONG = "too_long", "It has more than 600 characters, or the turn has 2,000 sentences before it."
+    SARCASM = "sarcasm", 'It opens with "Yeah, right".'
+    QUESTION = "question", "It is a question."
+    GREETING = "greeting", "It is a greeting in another language."
+    HYPOTHETICAL = "hypothetical", "It supposes something, or asks to write a text."
+    HEADING = "heading", "It ends with a colon."
+    NO_WORDS = "no_words", "It has no words."
+    NOT_AN_ACTION = "not_an_action", "It is from an assistant, and not about what the assistant did or promised."
+    NOT_A_STATEMENT = "not_a_statement", "It is from a tool, and is data or belongs to a long output."
+    CORRECTED = "corrected", "A later sentence of the turn corrects it."
+    SMALL_TALK = "small_talk", "It has fewer than two words with a meaning of their own."
+    LINK = "link", "It is only a link."
+    ADVICE = "advice", "It is advice, encouragement or a farewell."
+    PROPOSAL = "proposal", "It proposes something."
+    LOW_SCORE = "low_score", "Its turn has a low score, or has better sentences."
+    DUPLICATE = "duplicate", "Another sentence of the turn gives the same fact."
 
 
 # -- sentences
 
+MAX_SENTENCES = 2000
+"""Maximum number of sentences of a turn. The rest is dropped."""
+_HAS_WORD = re.compile(r"[^\W_]")
 
-def sentence_drop(sentence: Sentence, asks: bool, is_last_of_note: bool | None) -> Drop | None:
+
+class ParsedTurn(NamedTuple):
+    turn: Turn
+    statements: tuple[Statement, ...] = ()
+    question: str = ""
+    """The last question, or empty."""
+    questions: int = 0
+    only: Sentence | None = None
+    """The sentence that is not a question, if the turn has exactly one."""
+    attachments: tuple[Sentence, ...] = ()
+    """Descriptions of pictures and files in brackets: "[shares a photo of a dog]"."""
+    words: frozenset[str] = frozenset()
+    dropped: tuple[DroppedSentence, ...] = ()
+
+
+def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
+    """Split a turn into statements. `names`: the names by which a speaker may be addressed, in lower case."""
+    if turn.role == "system":
+        return ParsedTurn(turn, dropped=(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN),))
+    dropped: list[DroppedSentence] = []
+    text, attachments = _mask(turn, dropped)
+    pieces = split_sentences(text)
+    pieces, too_many = pieces[:MAX_SENTENCES], pieces[MAX_SENTENCES:]
+    dropped += [_to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
+    sincere = _remove_sarcasm(pieces)
+    if len(sincere) < len(pieces):
+        dropped += [_to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in sincere]
+    sentences = [clause for one in sincere for part in split_off_question(one) for clause in split_clauses(part)]
+    english, mixed = is_english(text), may_be_mixed(text)
+    questions: list[str] = []
+    plain: list[Sentence] = []
+    statements: list[Statement] = []
+    for at, sentence in enumerate(sentences):
+        last = at + 1 == len(sentences) if turn.note else None
+        asks = is_question(sentence.text)
+        if asks:
+            questions.append(sentence.text)
+        else:
+            plain.append(sentence)
+        reason = _find_sentence_drop(sentence, asks, last)
+        if reason is None:
+            is_in_english = is_english(sentence.text, english) if mixed else english
+            statement = parse_sentence(at, sentence, names, turn.note, is_in_english)
+            if _HAS_WORD.search(statement.text):
+                statements.append(statement)
+                continue
+            reason = Drop.NO_WORDS
+        dropped.append(_to_dropped(turn, sentence, reason))
+    return ParsedTurn(
+        turn,
+        tuple(statements),
+        question=questions[-1] if questions else "",
+        questions=len(questions),
+        only=plain[0] if len(plain) == 1 else None,
+        attachments=tuple(attachments),
+        words=content_stems(text),
+        dropped=tuple(dropped),
+    )
+
+
+def _to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> DroppedSentence:
+    return DroppedSentence(turn.id, sentence.start, sentence.end, reason)
+
+
+def _mask(turn: Turn, dropped: list[DroppedSentence]) -> tuple[str, list[Sentence]]:
+    """Blank text that the speaker does not state; return the text, and the attachments that brackets describe."""
+    memory = blank_recalled_memory(turn.text)
+    code = blank_code(memory)
+    brackets, attachments = split_brackets(code)
+    quotes = pasted = brackets
+    if turn.role != "tool":
+        quotes = blank_quotes(brackets, turn.speaker)
+        pasted = blank_pasted_lines(quotes)
+    texts = (turn.text, memory, code, brackets, quotes, pasted)
+    for before, after, reason in zip(texts[:-1], texts[1:], _MASK_REASONS, strict=True):
+        if before is not after:
+            dropped += [DroppedSentence(turn.id, *span, reason) for span in find_blanks(before, after)]
+    return pasted, attachments
+
+
+_MASK_REASONS = (Drop.RECALLED_MEMORY, Drop.CODE, Drop.BRACKETS, Drop.QUOTE, Drop.CODE)
+
+
+def _find_sentence_drop(sentence: Sentence, asks: bool, is_last_of_note: bool | None) -> Drop | None:
     """Return the reason to drop a sentence before it is parsed. `is_last_of_note`: None if the turn is not a note."""
     if asks:
         return Drop.QUESTION
@@ -88,7 +187,7 @@ _ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
 _GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
 
 
-def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
+def _remove_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
     """Remove "Yeah right, and I'm the Queen", also if it is two sentences."""
     sincere, before = [], ""
     for one in sentences:
@@ -99,7 +198,7 @@ def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
     return sincere
 
 
-# -- statements
+# -- the statements of a person
 
 _PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don't)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
@@ -108,14 +207,14 @@ _LASTING = word_set("attribute relation possession decision preference")
 """Kinds of lasting statements, which are kept even if they are very short."""
 
 
-def statement_drop(statement: Statement) -> Drop | None:
+def _find_statement_drop(statement: Statement) -> Drop | None:
     """Return the reason to drop a statement without information."""
     if statement.wanted or statement.kind in _LASTING:
         return None if statement.content else Drop.SMALL_TALK
-    if not statement.english:
-        return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None
     if _ADDRESS.fullmatch(statement.text):
         return Drop.LINK
+    if not statement.english:
+        return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None
     if statement.urging:
         return Drop.ADVICE
     if len(statement.content) < MIN_CONTENT:
@@ -143,7 +242,7 @@ _CONTINUATION = re.compile(
     re.IGNORECASE,
 )
 
-Group = tuple["Statement", ...]
+Group = tuple[Statement, ...]
 
 
 class Context(NamedTuple):
@@ -157,31 +256,44 @@ class Context(NamedTuple):
     """The speaker is the only person in the conversation."""
 
 
-def select_groups(parsed: ParsedTurn, context: Context) -> list[Group]:
-    """Select the statements to keep. Each group becomes one fact."""
-    statements = [one for one in parsed.statements if statement_drop(one) is None]
-    groups = _select_statements(parsed, statements, context) if statements else []
-    if not context.alone:
-        return groups
-    more = {one.at: one for one in parsed.statements if _is_continuation(one)}
-    return [_append_continuations(group, more) for group in groups]
+def select_groups(
+    parsed: ParsedTurn, settled: Collection[int], corrected: Collection[int], context: Context
+) -> tuple[list[Group], list[DroppedSentence]]:
+    """Select the statements of a person to keep, and drop the others. Each group becomes one candidate.
+
+    `settled` and `corrected`: the starts of statements that are instructions or corrections, and that a correction replaces.
+    """
+    turn = parsed.turn
+    dropped = [_to_dropped(turn, one, Drop.CORRECTED) for one in parsed.statements if one.start in corrected]
+    statements = [one for one in parsed.statements if one.start not in settled and one.start not in corrected]
+    reasons = [_find_statement_drop(one) for one in statements]
+    informative = [one for one, reason in zip(statements, reasons, strict=True) if reason is None]
+    groups = _select_informative(parsed, statements, informative, context) if informative else []
+    if context.alone:
+        more = {one.at: one for one in statements if _is_continuation(one)}
+        groups = [_append_continuations(group, more) for group in groups]
+    kept = {one.at for group in groups for one in group}
+    left = [(one, reason) for one, reason in zip(statements, reasons, strict=True) if one.at not in kept]
+    return groups, dropped + [_to_dropped(turn, one, reason or Drop.LOW_SCORE) for one, reason in left]
 
 
-def _select_statements(parsed: ParsedTurn, statements: list[Statement], context: Context) -> list[Group]:
-    texts = [one.text for one in parsed.statements]
+def _select_informative(
+    parsed: ParsedTurn, statements: Sequence[Statement], informative: list[Statement], context: Context
+) -> list[Group]:
+    texts = [one.text for one in statements]
     features = TurnFeatures(texts, parsed.questions, context.asked, bool(parsed.attachments), context.fresh)
     score = score_turn(features)
     if parsed.turn.note or score >= RICH_SCORE:
-        return _group_statements(statements)
-    tells_of_others = context.alone and len(parsed.statements) <= MAX_OF_OTHERS
+        return _group_statements(informative)
+    tells_of_others = context.alone and len(statements) <= MAX_OF_OTHERS
     kept = [
-        one for one in statements if _is_always_kept(one, context) or (tells_of_others and _is_about_named_person(one))
+        one for one in informative if _is_always_kept(one, context) or (tells_of_others and _is_about_named_person(one))
     ]
     if score < MIN_SCORE:
         return _group_statements(kept)
-    gist = _pick_gist(statements)
+    gist = _pick_gist(informative)
     places = {one.at for one in [*kept, *gist]}
-    return _group_statements([one for one in statements if one.at in places]) if kept else [gist]
+    return _group_statements([one for one in informative if one.at in places]) if kept else [gist]
 
 
 def _is_always_kept(statement: Statement, context: Context) -> bool:
@@ -247,6 +359,84 @@ def _count_words(statements: Sequence[Statement]) -> int:
     return sum(len(one.text.split()) for one in statements)
 
 
+# -- the statements of assistants and tools
+#
+# Statements of an assistant are kept if it did or promised something, and statements of a tool if they are plain sentences. An
+# assistant's statement about a user is dropped, because it only repeats the user or recalled memory.
+
+
+MAX_TOOL_STATEMENTS = 16
+"""Maximum number of statements of a tool turn. A tool with more only prints a document."""
+_ACTS = (
+    "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
+    "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
+    "chang|not|record|stor|turn|enabl|disabl"
+)
+_DONE = re.compile(
+    rf"(?:I|We)(?:'ve| have)?(?:\s+(?:just|now|also|already|successfully|gone ahead and))*\s+"
+    rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
+    re.IGNORECASE,
+)
+_NEEDS_OBJECT = re.compile(
+    r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
+    r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
+    re.IGNORECASE,
+)
+"""Verbs that need an object."""
+_NO_OBJECT = re.compile(
+    r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
+)
+_PROMISE = re.compile(
+    rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
+    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
+    re.IGNORECASE,
+)
+_STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
+_DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
+_MAX_LENGTH = 240
+
+
+def select_reports(parsed: ParsedTurn) -> tuple[list[Statement], list[DroppedSentence]]:
+    """Select the statements of an assistant or a tool to keep, and drop the others."""
+    if parsed.turn.role == "assistant":
+        reason, kept = Drop.NOT_AN_ACTION, [one for one in parsed.statements if _is_action(one)]
+    else:
+        reason, kept = Drop.NOT_A_STATEMENT, [one for one in parsed.statements if _is_plain_statement(one)]
+        kept = kept if len(kept) <= MAX_TOOL_STATEMENTS else []
+    starts = {one.start for one in kept}
+    return kept, [_to_dropped(parsed.turn, one, reason) for one in parsed.statements if one.start not in starts]
+
+
+def _is_action(statement: Statement) -> bool:
+    return statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text) is not None)
+
+
+def _is_done(text: str) -> bool:
+    """Return True if a sentence names an action and its object, unlike "Booked!" and "Moved to Friday"."""
+    done = _DONE.match(text)
+    if done is None:
+        return False
+    verb = done[0].split()[-1]
+    return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
+
+
+def _is_plain_statement(statement: Statement) -> bool:
+    text = statement.text
+    if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
+        return False
+    return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
+
+
+# -- candidates
+
+
+def drop_duplicates(candidates: Iterable[Candidate]) -> tuple[list[Candidate], list[DroppedSentence]]:
+    """Keep the first of the candidates with the same text."""
+    kept: dict[str, Candidate] = {}
+    repeated = [one for one in candidates if kept.setdefault(one.text, one) is not one]
+    return list(kept.values()), [DroppedSentence(*one.sources[0], Drop.DUPLICATE) for one in repeated]
+
+
 # -- the score of a turn
 #
 # The score is a logistic regression on general features of the turn: whom it is about, its tense, its classes of words, how many
@@ -293,7 +483,7 @@ def score_turn(turn: TurnFeatures) -> float:
         features[name] = math.sqrt(sum(opening.match(one) is not None for one in turn.statements))
     counts = Counter(name for word in words for name in _CLASSES_OF.get(word, ()))
     features |= {name: math.sqrt(count) for name, count in counts.items()}
-    score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features.items())
+    score = sum(_WEIGHTS.get(name, 0.0) * value for name, value in features.items())
     return 1 / (1 + math.exp(-score))
 
 
@@ -302,45 +492,9 @@ _OPENINGS = {
     "opens_with_you": re.compile(r"(?:You|You'\w+|Your)\b"),
     "opens_with_it": re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b"),
 }
-_CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
+_SCORE_WORDS = load_sections(__package__, "score_words")
+_WEIGHTS = {name: float(weight) for name, weight in map(str.split, _SCORE_WORDS["WEIGHTS"])}
 _CLASSES_OF = {
-    word: tuple(name for name, members in _CLASSES.items() if word in members)
-    for word in frozenset().union(*_CLASSES.values())
-}
-
-WEIGHTS: dict[str, float] = {
-    "always": -3.73,
-    "length": 0.48,
-    "fresh": 0.92,
-    "statements": -0.04,
-    "questions": -0.25,
-    "answers": 0.53,
-    "shows": -0.07,
-    "exclaims": -0.38,
-    "quotes": 0.37,
-    "opens_with_I": 0.48,
-    "opens_with_you": 0.29,
-    "opens_with_it": 0.13,
-    "i_am": 0.21,
-    "i_will": 0.1,
-    "me": 0.13,
-    "my": 0.46,
-    "you": -0.25,
-    "your": -0.26,
-    "they": -0.3,
-    "it": -0.09,
-    "be": -0.12,
-    "perfect": 0.19,
-    "modal": -0.29,
-    "article": 0.23,
-    "place": 0.14,
-    "for": 0.19,
-    "cause": 0.13,
-    "time": 0.44,
-    "like": -0.02,
-    "plan": -0.18,
-    "do": 0.12,
-    "praise": -0.22,
-    "reaction": -0.05,
-    "degree": -0.19,
+    word: tuple(name for name, words in _SCORE_WORDS.items() if word in words)
+    for word in frozenset[str]().union(*_SCORE_WORDS.values())
 }

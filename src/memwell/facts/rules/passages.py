@@ -121,6 +121,29 @@ def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
     return "We " if text[:2].lower() == "we" else "I "
 
 
+_THEN_ASKS = re.compile(
+    r"[,;–—-]\s+(?:and |so |but )?"
+    r"(?:can|could|do|does|did|is|are|what|what's|how|any|would|should|which|where|who|have|will)\b[^,;]*\?\W*\Z",
+    re.IGNORECASE,
+)
+_OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
+
+
+def split_off_question(sentence: Sentence) -> list[Sentence]:
+    """Split a sentence that ends with a question: "I'm off to Japan, any tips?"."""
+    if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
+        return [sentence]
+    asks = _THEN_ASKS.search(sentence.text)
+    if asks is None:
+        return [sentence]
+    middle = sentence.start + asks.start()
+    question = asks[0][1:].strip()
+    return [
+        Sentence(sentence.text[: asks.start()], sentence.start, middle),
+        Sentence(question, sentence.end - len(question), sentence.end),
+    ]
+
+
 # -- languages
 #
 # Sentences in other languages than English are quoted, because a wrong rewording is worse than none.

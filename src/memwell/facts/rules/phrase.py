@@ -11,10 +11,10 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...text.word_sets import load_words, word_set
-from ..statement import MONTHS, WEEKDAYS
+from ..wording import MONTHS, WEEKDAYS
 
 if TYPE_CHECKING:
-    from .parse import Statement
+    from .statement import Statement
 
 IRREGULAR_PAST = load_words(__package__, "irregular_past")
 BASE_IN_ED = word_set("""need feed speed breed bleed proceed succeed exceed embed shed wed heed seed weed""")

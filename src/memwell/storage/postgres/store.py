@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from ...errors import NotFound, StorageError
 from .. import queries
 from ..blobs import Blobs, TableBlobs
 from ..copier import Approve, Arrival, copy_all, copy_queries, find_creation_time
 from ..group_commit import GroupCommit
-from ..port import Rewrite, Tx, require_absent, tenant_mark
+from ..port import Remains, Rewrite, Tx, require_absent, tenant_mark
 from . import connect, graph, migrate
 from .connect import Mode, Pool
 from .control import ControlTables, PostgresNotifier
+from .scrub import count_stale_pages, list_remains, rewrite_tables
 from .statements import Connection, find_halfvec_oid
 from .tx import Batch, PostgresSession, PostgresTx
 
@@ -44,7 +44,6 @@ class PostgresStore:
         *,
         clock: Callable[[], int],
         connections: int = 16,
-        on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         self._clock = clock
         self._queries = queries.load("postgres") | copy_queries()
@@ -55,9 +54,12 @@ class PostgresStore:
         self._pool = Pool(place, connections)
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
+        self._scrubbing = Lock()
+        self._scrubbed_from = float("-inf")
+        self._unwritten: list[str] = []
         self.control = ControlTables(self.run_above)
         self.notifier = PostgresNotifier(dsn, self.use_pooled)
-        self.on_due = on_due
+        self.on_due: Callable[[int], None] = lambda at: None
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
         return self._read_snapshot(tenant, work, must_exist=True)
@@ -73,7 +75,7 @@ class PostgresStore:
         if due_at is not None:
             with suppress(StorageError):  # the write is durable, and workers find its job even without a hint
                 self.control.hint("add_hint", tenant=tenant, due_at=due_at)
-            self.on_due(tenant, due_at)
+            self.on_due(due_at)
         return result
 
     def blobs(self, tenant: str) -> TableBlobs:
@@ -126,15 +128,25 @@ class PostgresStore:
         return self.run_above(drop, True)
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
-        """Let the server reuse the space of deleted rows. Its write-ahead log and its backups are up to its administrator."""
+        """Remove deleted rows from the files of the tables. Callers that wait for each other share one pass."""
         self.read(tenant, lambda tx: None)
-
-        def vacuum(connection: Connection) -> bool:
-            for table in migrate.TENANT_TABLES:
-                connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
+        if rewrite == "never":
             return True
+        asked_at = time.monotonic()
+        with self._scrubbing:
+            if rewrite == "always" or self._scrubbed_from < asked_at:
+                began_at = time.monotonic()
+                with connect.use_connection(self._pool.place.dsn) as db, connect.translate_errors():
+                    self._unwritten = rewrite_tables(db, rewrite)
+                self._scrubbed_from = began_at
+            return rewrite == "small" or not self._unwritten
 
-        return rewrite == "never" or self.use_pooled(vacuum)
+    def find_remains(self, tenant: str) -> list[Remains]:
+        return list_remains(self._unwritten)
+
+    def count_stale_pages(self, tenant: str) -> tuple[int, int] | None:
+        with connect.use_connection(self._pool.place.dsn) as db, connect.translate_errors():
+            return count_stale_pages(db)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         """Search the rows, because a client cannot read the server's files."""
@@ -313,30 +325,22 @@ class PostgresCopier:
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
         """Replace a tenant in one transaction that locks it. Its writers wait, and its readers see the old rows."""
-        with self._lock_tenant(tenant) as (connection, receiver):
+        store, quoted = self._store, connect.literal(tenant)
+        lock = f"SELECT 1 FROM writer WHERE tenant = {quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
+
+        def replace(connection: Connection) -> bool:
+            if store._pool.enter(connection, "write", tenant, lock) is None:
+                raise NotFound("There is no such tenant.")
+            receiver = _Replacement(store, connection, tenant)
             if not receiver.write(approve):
                 return False
             receiver.start_over()
             number, _ = source.write(tenant, lambda tx: copy_all(tx, blobs, receiver))
             receiver.finish(number)
-            connect.commit(connection)
-        return True
+            return True
 
-    @contextmanager
-    def _lock_tenant(self, tenant: str) -> Iterator[tuple[Connection, _Replacement]]:
-        pool, quoted = self._store._pool, connect.literal(tenant)
         with connect.translate_errors():
-            connection = pool.take()
-            try:
-                lock = f"SELECT 1 FROM writer WHERE tenant = {quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
-                if pool.enter(connection, "write", tenant, lock) is None:
-                    raise NotFound("There is no such tenant.")
-                yield connection, _Replacement(self._store, connection, tenant)
-            finally:
-                with suppress(psycopg.Error):
-                    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-                        connect.end_transaction(connection, "ROLLBACK")
-                pool.give_back(connection)
+            return store._transact(replace, writes=True)
 
 
 class _Replacement:

@@ -36,14 +36,6 @@ WHERE tenant = :tenant AND address_id = :address_id AND seq <= :upto AND kind <>
 ORDER BY seq DESC
 LIMIT :limit;
 
--- name: first_said
--- The turns of an address, the earliest first, for an array of messages.
-SELECT seq, role, content, 0 FROM entry
-WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
-  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
-ORDER BY seq
-LIMIT :limit;
-
 -- name: entries_down
 -- The visible entries of an address without summaries, the newest first.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,

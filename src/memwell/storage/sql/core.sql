@@ -188,6 +188,36 @@ WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq > :after
 ORDER BY e.seq
 LIMIT :limit;
 
+-- name: facts_after_path
+-- The facts at the addresses of a collection after a path, by path, the oldest of an address first.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path
+FROM (SELECT id, path FROM address WHERE tenant = :tenant AND collection_id = :collection_id AND path > :path
+  AND (expires_at IS NULL OR expires_at > :now)) a
+JOIN entry e ON e.tenant = :tenant AND e.address_id = a.id
+WHERE e.tenant = :tenant AND e.kind = 'fact' AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
+  /*filter*/
+ORDER BY a.path, e.seq
+LIMIT :limit;
+
+-- name: lives_after_path
+-- Like `lives_after`, for the addresses of a collection after a path, with their paths.
+SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.seq, e.kind, f.subject,
+  f.valid_from, f.held, a.path
+FROM (SELECT id, path FROM address WHERE tenant = :tenant AND collection_id = :collection_id AND path > :path
+  AND (expires_at IS NULL OR expires_at > :now)) a
+JOIN entry e ON e.tenant = :tenant AND e.address_id = a.id
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND (e.expires_at IS NULL OR e.expires_at > :now)
+  /*filter*/
+ORDER BY a.path, e.seq
+LIMIT :limit;
+
+-- name: last_used
+-- The last time at which an address of a collection was used.
+SELECT MAX(last_seen_at) FROM address
+WHERE tenant = :tenant AND collection_id = :collection_id AND (expires_at IS NULL OR expires_at > :now);
+
 -- name: lives_of_entry
 -- Periods in which the versions of one entry of a named collection were known and true, the oldest first.
 SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.seq, e.kind, f.subject,

@@ -377,3 +377,44 @@ SELECT 1 FROM collection WHERE tenant = :tenant AND id = :id;
 -- Make every unfinished erasure due now, even if it has a lease or has failed too often.
 UPDATE job SET state = 'ready', run_at = :now, lease_until = NULL, attempts = 0
 WHERE tenant = :tenant AND kind = 'erase' AND state IN ('ready', 'running', 'dead');
+
+-- name: unused_anchors
+-- Addresses that stand for all records of a user and are not in use any more.
+SELECT a.id FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = ''
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = 'user' AND c.kind = 'record'
+  AND NOT EXISTS (SELECT 1 FROM run_touch t WHERE t.tenant = :tenant AND t.address_id = a.id)
+  AND NOT EXISTS (SELECT 1 FROM idempotency_touch i WHERE i.tenant = :tenant AND i.address_id = a.id)
+LIMIT :limit;
+
+-- name: users_without_records
+-- The collections of users' records that are empty.
+SELECT c.id FROM collection c
+WHERE c.tenant = :tenant AND c.dialect = 'user' AND c.kind = 'record'
+  AND NOT EXISTS (SELECT 1 FROM address a WHERE a.tenant = :tenant AND a.collection_id = c.id)
+LIMIT :limit;
+
+-- name: entries_written_for
+-- The entries that runs of a user wrote, which their tie names, with their addresses.
+-- engine: sqlite
+SELECT DISTINCT e.id, e.address_id FROM record_tie t
+JOIN entry e ON e.tenant = t.tenant AND e.docid = -t.address_id
+WHERE t.tenant = :tenant AND e.tenant = :tenant AND t.tie = :tie;
+-- engine: postgres
+SELECT DISTINCT e.id, e.address_id FROM record_tie t
+JOIN LATERAL (SELECT id, address_id FROM entry WHERE tenant = :tenant AND docid = -t.address_id LIMIT 1) e ON TRUE
+WHERE t.tenant = :tenant AND t.tie = :tie;
+
+-- name: delete_tie
+-- Remove a tie from everything that has it.
+DELETE FROM record_tie WHERE tenant = :tenant AND tie = :tie;
+
+-- name: addresses_at_path
+-- The addresses with a path, with the places and policies of their collections.
+SELECT a.id, a.collection_id, c.kind, c.dialect, c.name, c.policy FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.path = :path;
+
+-- name: distil_again
+-- Have all turns of a session consolidated again.
+UPDATE address SET distilled_seq = 0 WHERE tenant = :tenant AND id = :id;

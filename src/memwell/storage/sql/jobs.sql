@@ -27,6 +27,10 @@ SELECT id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fe
   finished_at, address_id
 FROM job WHERE tenant = :tenant AND id = :id;
 
+-- name: set_payload
+-- Change the payload of a job.
+UPDATE job SET payload = :payload WHERE tenant = :tenant AND id = :id;
+
 -- name: list_jobs
 -- Jobs, the newest first.
 SELECT id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result, created_at,

@@ -219,6 +219,24 @@ WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie AND (r.expires_
   AND NOT EXISTS (SELECT 1 FROM record_tie s WHERE s.tenant = :tenant AND s.address_id = t.address_id
     AND s.tie >= 'session/' AND s.tie < 'session0');
 
+-- name: idle_records
+-- The paths of a collection's records between two paths that were last written before a time.
+SELECT a.path FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after AND a.path < :until
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND r.updated_at <= :before
+ORDER BY a.path
+LIMIT :limit;
+
+-- name: oldest_records
+-- The time of the oldest last write of a collection's records between two paths.
+SELECT MIN(r.updated_at) FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after AND a.path < :until
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record';
+
 -- name: records_at_path
 -- The addresses of a dialect's records with this path, in all collections.
 SELECT a.id FROM collection c

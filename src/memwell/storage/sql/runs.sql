@@ -15,9 +15,13 @@ WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}' AND (state <
 SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
 FROM run WHERE tenant = :tenant AND id = :id;
 
+-- name: run_state
+-- The state of a run.
+SELECT state FROM run WHERE tenant = :tenant AND id = :id;
+
 -- name: run_is_over
 -- 1 if a run has ended, else 0.
-SELECT CASE WHEN state IN ('done', 'failed') THEN 1 ELSE 0 END FROM run WHERE tenant = :tenant AND id = :id;
+SELECT CASE WHEN state IN ('done', 'failed', 'cancelled') THEN 1 ELSE 0 END FROM run WHERE tenant = :tenant AND id = :id;
 
 -- name: list_runs
 -- Runs, the newest first.
@@ -40,7 +44,12 @@ UPDATE run SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AN
 -- name: end_run
 -- Store the outcome of a run.
 UPDATE run SET state = :state, output = :output, error = :error, ended_at = :now, lease_until = NULL
-WHERE tenant = :tenant AND id = :id;
+WHERE tenant = :tenant AND id = :id AND state <> 'cancelled';
+
+-- name: cancel_run
+-- Cancel a run that is running.
+UPDATE run SET state = 'cancelled', error = :error, ended_at = :now, lease_until = NULL
+WHERE tenant = :tenant AND id = :id AND state = 'running';
 
 -- name: keep_run_step
 -- Store a step of a run.
@@ -56,9 +65,28 @@ SELECT number, body FROM run_step WHERE tenant = :tenant AND run_id = :run_id OR
 INSERT INTO run_touch (tenant, address_id, run_id) VALUES (:tenant, :address_id, :run_id)
 ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
 
+-- name: copy_run_touches
+-- Note that a run depends on all addresses that another has read.
+INSERT INTO run_touch (tenant, address_id, run_id)
+SELECT :tenant, address_id, :new_id FROM run_touch WHERE tenant = :tenant AND run_id = :run_id
+ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
+
 -- name: runs_of_address
 -- The runs that have read an address.
 SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: workflows_of_address
+-- The workflows whose runs have read an address; null for documents that are not stored.
+SELECT DISTINCT r.workflow_id FROM run_touch t
+JOIN run r ON r.tenant = t.tenant AND r.id = t.run_id
+WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.address_id = :address_id;
+
+-- name: run_under_way_at
+-- A run that has read an address and is under way.
+SELECT r.id FROM run_touch t
+JOIN run r ON r.tenant = t.tenant AND r.id = t.run_id
+WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.address_id = :address_id AND r.state = 'running' AND r.lease_until >= :now
+LIMIT 1;
 
 -- name: runs_that_outlive
 -- The runs between two ids that have read an address that has expired and is not deleted yet.

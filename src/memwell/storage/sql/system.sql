@@ -47,8 +47,12 @@ ORDER BY id
 LIMIT :limit;
 
 -- name: revoke_key
--- Revoke a key.
-UPDATE api_key SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
+-- Revoke a key and delete its name.
+UPDATE api_key SET revoked_at = :now, name = '' WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
+
+-- name: end_expired_keys
+-- Revoke the keys that have expired, so that they stay invalid if the clock is set back.
+UPDATE api_key SET revoked_at = expires_at, name = '' WHERE expires_at <= :now AND revoked_at IS NULL;
 
 -- name: find_key
 -- One key of a tenant.
@@ -70,6 +74,10 @@ DELETE FROM api_key WHERE tenant = :tenant AND tie_kind = :tie_kind AND tie_name
 -- name: count_keys
 -- The number of keys.
 SELECT COUNT(*) FROM api_key;
+
+-- name: count_valid_keys
+-- The number of keys that are not revoked.
+SELECT COUNT(*) FROM api_key WHERE revoked_at IS NULL;
 
 -- name: add_hint
 -- Add a hint that a tenant has work at a time. The earlier time counts.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 import apsw
+from apsw import sqlite_extra
 
 from ...errors import Corrupted, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
 from .. import queries
@@ -16,6 +18,12 @@ from .. import queries
 # Older versions lose committed pages when two connections write and checkpoint at once.
 OLDEST_SQLITE = (3, 51, 3)
 BUSY_MS = 10_000
+CHECKPOINT_PAGES = 1000
+PRIVATE = 0o600
+"""The mode of a file that only its owner can read."""
+OPEN_FILE = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE
+CHECKSUM_BYTES = 8
+"""The space for a checksum at the end of each page. SQLite's extension requires this number."""
 
 Durability = Literal["full", "relaxed"]
 
@@ -26,23 +34,71 @@ def require_sqlite(version: str) -> None:
         raise Unsupported(f"SQLite {version} can lose committed data; Memwell needs {oldest} or newer: upgrade `apsw`.")
 
 
+@cache
+def checksum_vfs() -> str:
+    """Load SQLite's extension that writes a checksum on each page and verifies it on each read. Return the name of its VFS."""
+    usual = apsw.vfs_names()[0]
+    db = apsw.Connection(":memory:")
+    try:
+        sqlite_extra.load(db, "cksumvfs")
+    except (apsw.Error, LookupError, OSError, sqlite_extra.NotAvailable) as error:
+        raise Unsupported("This `apsw` lacks the extension `cksumvfs`: install `apsw` from PyPI.") from error
+    finally:
+        db.close()
+    apsw.set_default_vfs(usual)  # the extension is for our files only
+    return "cksmvfs"
+
+
+def has_checksums(db: apsw.Connection) -> bool:
+    """Return True if checksums are written and verified."""
+    return str(db.pragma("checksum_verification")) == "1"
+
+
+def write_checksums(path: Path) -> None:
+    """Write the checksums of a copy that `VACUUM INTO` has just made. SQLite may write a page of it before the first one, which
+    says that there are checksums."""
+    plain, checked = (apsw.VFSFile(vfs, str(path), [OPEN_FILE, 0]) for vfs in ("", checksum_vfs()))
+    try:
+        page = int.from_bytes(checked.xRead(100, 0)[16:18], "big")
+        page = 65_536 if page == 1 else page
+        for at in range(0, plain.xFileSize(), page):
+            checked.xWrite(plain.xRead(page, at), at)
+    finally:
+        checked.xClose()
+        plain.xClose()
+
+
 def open_writer(path: Path, durability: Durability, vfs: str | None, *, create: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    if create:  # SQLite gives its log the mode of the file
+        with suppress(OSError):  # it exists, or SQLite reports the error
+            path.touch(mode=PRIVATE, exist_ok=False)
     with translate_errors(path):
-        db = apsw.Connection(str(path), flags=flags, vfs=vfs)
+        db = apsw.Connection(str(path), flags=flags, vfs=vfs or checksum_vfs())
         _prepare(db)
+        if create:  # before the first page is written
+            db.reserve_bytes(reserve=CHECKSUM_BYTES)
         db.pragma("journal_mode", "wal")
         db.pragma("synchronous", "full" if durability == "full" else "normal")
         db.pragma("secure_delete", "on")
         db.pragma("journal_size_limit", 64 * 1024 * 1024)
         db.pragma("foreign_keys", "on")
+        db.set_wal_hook(_checkpoint)
     return db
+
+
+def _checkpoint(db: apsw.Connection, schema: str, pages: int) -> int:
+    """Copy a long log into its file. The commit before it is durable, so a failure is left to the next checkpoint."""
+    if pages >= CHECKPOINT_PAGES:
+        with suppress(apsw.Error):
+            db.wal_checkpoint(schema)
+    return apsw.SQLITE_OK
 
 
 def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
     """Open a read-only connection, even if the directory itself cannot be written."""
     with translate_errors(path):
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs or checksum_vfs())
         try:
             _prepare(db)
             db.pragma("user_version")
@@ -61,7 +117,7 @@ def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
 def open_immutable(path: Path, vfs: str | None = None) -> apsw.Connection:
     """Open a read-only connection to a file that no process writes. SQLite creates no other file beside it."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    db = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags, vfs=vfs)
+    db = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags, vfs=vfs or checksum_vfs())
     _prepare(db)
     return db
 
@@ -83,6 +139,11 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise to_error(error, path) from error
 
 
+def damaged(name: str, damage: str = "is damaged") -> Corrupted:
+    """Return the error of a damaged file."""
+    return Corrupted(f"{name} {damage}: run `memwell doctor`, then restore it from a backup. Nothing was changed.")
+
+
 def to_error(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError:
     name = path.name
     match error:
@@ -96,14 +157,16 @@ def to_error(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError
             return StorageError(
                 f"{name} cannot be opened: check that the data directory exists and may be read and written."
             )
+        case apsw.SQLError() if "no transaction is active" in str(error):
+            return damaged(name)  # SQLite could not read its statistics, reported nothing, and ended the transaction
         case apsw.SQLError() if "no such" not in str(error):
             return StorageError(f"SQLite could not use {name}: {error}.")
         case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() | UnicodeDecodeError():
-            return Corrupted(
-                f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed."
-            )
+            return damaged(name)
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(f"{name} is being written by another process: try again in a moment.")
+        case apsw.IOError() if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+            return damaged(name, "has a page whose checksum is wrong")
         case apsw.IOError():
             return StorageError(f"The disk that holds {name} reported an error: {error}.")
         case _:
@@ -113,13 +176,23 @@ def to_error(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError
 APPLICATION_ID = 0x4D656D77  # "Memw"
 
 
-def is_current(db: apsw.Connection, folder: str, file: str) -> bool:
-    """Return True if a file has the newest schema. Files that are not ours or cannot be upgraded are refused."""
+def is_current(db: apsw.Connection, folder: str, file: str, *, may_be_empty: bool = True) -> bool:
+    """Return True if a file has the newest schema. Files that are not ours, have lost their content or cannot be upgraded are
+    refused."""
     version = int(db.pragma("user_version"))
-    queries.require_supported(version, folder, file)
     if db.pragma("application_id") != APPLICATION_ID if version else _has_tables(db):
         raise Corrupted(f"{file} is not a Memwell file.")
+    if not version and not may_be_empty:
+        raise damaged(file, "is empty")
+    queries.require_supported(version, folder, file)
+    if version >= _first_with_checksums(folder) and not has_checksums(db):
+        raise damaged(file)
     return version == queries.newest(folder)
+
+
+@cache
+def _first_with_checksums(folder: str) -> int:
+    return next(number for number, name, _ in queries.migrations(folder) if name == "checksums")
 
 
 def _has_tables(db: apsw.Connection) -> bool:
@@ -134,7 +207,8 @@ def _has_tables(db: apsw.Connection) -> bool:
 
 def list_damage(db: apsw.Connection | apsw.Cursor, limit: int) -> list[str]:
     """Check a whole file, and describe its damage."""
-    found = [str(row[0]) for row in db.execute(f"PRAGMA integrity_check({limit})")]
+    checked = [str(row[0]) for row in db.execute(f"PRAGMA integrity_check({limit})")]
+    found = [line for text in checked for line in text.splitlines() if not line.startswith("***")][:limit]
     found += [f"broken reference in {row[0]}" for row in db.execute("PRAGMA foreign_key_check").fetchall()[:limit]]
     return [line for line in found if line != "ok"]
 
@@ -154,5 +228,6 @@ def migrate(db: apsw.Connection, folder: str) -> None:
                 db.pragma("user_version", number)
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:  # else SQLite has rolled it back, as on a full disk
+                db.execute("ROLLBACK")
             raise

@@ -19,6 +19,7 @@ from .. import queries
 from ..blobs import sync, write_file
 from ..notifier import Notifier
 from ..port import SECRET_BYTES, Row
+from .connect import damaged
 from .file import Replaced, SqliteFile, upgrade
 
 T = TypeVar("T")
@@ -29,16 +30,32 @@ MAX_MESSAGE = 60_000
 _LONGEST_PATH = 100
 
 
+REMOVED = ".removed"
+"""The suffix of the mark of a tenant that is being removed."""
+_KEY_ADVICE = (
+    "restore it from a backup; without one, revoke all keys (`memwell key list`, `memwell key revoke ID`), delete the file if it "
+    "exists, and create new keys"
+)
+
+
+def list_tenant_files(home: Path) -> list[Path]:
+    """The files of tenants that are not being removed."""
+    return [file for file in sorted((home / "tenants").glob("*.db")) if not file.with_suffix(REMOVED).exists()]
+
+
 class ControlFile:
     def __init__(self, home: Path, vfs: str | None) -> None:
         self._home = home
         self._secret_path = home / "secret.key"
         self._closed = False
         path = home / "control.db"
+        is_new = not list_tenant_files(home)
         if not path.exists():
+            if not is_new:
+                raise damaged(path.name, "is missing")
             upgrade(path, "control", "full", vfs)
         self._queries = queries.load_system()
-        self._file = SqliteFile(path, "control", durability="full", vfs=vfs)
+        self._file = SqliteFile(path, "control", durability="full", vfs=vfs, may_be_empty=is_new)
         self._hints = SqliteFile(path, "control", durability="relaxed", vfs=vfs)
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
@@ -64,10 +81,13 @@ class ControlFile:
     @cached_property
     def secret(self) -> bytes:
         if not self._secret_path.exists():
+            if self.rows("count_valid_keys")[0][0]:
+                raise StorageError(f"secret.key is missing, and the API keys need it: {_KEY_ADVICE}.")
             self._create_secret(secrets.token_bytes(SECRET_BYTES))
         secret = self._secret_path.read_bytes()
         if len(secret) != SECRET_BYTES:
-            raise StorageError("secret.key is damaged: restore it from a backup, or delete it and create new API keys.")
+            size = f"{len(secret)} bytes instead of {SECRET_BYTES}"
+            raise StorageError(f"secret.key is damaged ({size}): {_KEY_ADVICE}.")
         return secret
 
     def renew(self) -> bool:

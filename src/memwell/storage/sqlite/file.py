@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import apsw
 import msgspec
 
-from ...errors import MemwellError, NotFound, StorageError
+from ...errors import MemwellError, NotFound, StorageError, Unavailable
 from ..filters import to_sql
 from ..group_commit import GroupCommit
 from ..port import FILTER, TENANT_IS_BOUND, Rewrite, Row
@@ -33,6 +33,7 @@ LATELY_S = 0.001
 """Time in which readers do not repeat the check that the file still has its name, which takes as long as a small read. Writers
 always check before they acknowledge a write."""
 SCRUB_BUSY_MS = 200
+RETRY_S = 0.02
 TRIES = 5
 """Number of attempts to open a file if it is replaced by another meanwhile."""
 CLOSED = (apsw.ConnectionClosedError, apsw.CursorClosedError)
@@ -138,7 +139,10 @@ class SqliteSession:
 
     @property
     def is_open(self) -> bool:
-        return self._db.in_transaction
+        try:
+            return self._db.in_transaction
+        except apsw.ConnectionClosedError:
+            return False
 
     def begin(self) -> None:
         self._guard()
@@ -148,13 +152,28 @@ class SqliteSession:
         """Do nothing: every statement ran at once."""
 
     def commit(self) -> None:
-        self._db.execute("COMMIT")
+        try:
+            self._db.execute("COMMIT")
+        except apsw.IOError as error:  # the log may be complete: after a crash, the transaction would be found in it
+            raise StorageError(
+                f"The disk that holds {Path(self._db.filename).name} reported an error during the commit, so it is not known "
+                f"whether this was stored: repeat it with the same Idempotency-Key, or read it back. ({error})"
+            ) from error
 
     def roll_back(self) -> None:
         self._db.execute("ROLLBACK")
 
-    def savepoint(self) -> AbstractContextManager[object]:
-        return self._db
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        self._db.execute("SAVEPOINT one")
+        try:
+            yield
+        except Exception:
+            if self._db.in_transaction:  # else SQLite has rolled all back, as on a full disk
+                self._db.execute("ROLLBACK TO one")
+                self._db.execute("RELEASE one")
+            raise
+        self._db.execute("RELEASE one")
 
     def interruption_error(self) -> Exception:
         return apsw.BusyError("the writer that led this commit was interrupted")
@@ -163,23 +182,32 @@ class SqliteSession:
 class SqliteFile:
     """Connections to one file, opened when they are first needed. Safe to use from any number of threads."""
 
-    def __init__(self, path: Path, folder: str, *, durability: connect.Durability, vfs: str | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        folder: str,
+        *,
+        durability: connect.Durability,
+        vfs: str | None,
+        may_be_empty: bool = False,
+    ) -> None:
         self.path = path
         self._name = str(path)
         self._folder = folder
         self._durability: connect.Durability = durability
         self._vfs = vfs
+        self._may_be_empty = may_be_empty
         self._readers: list[apsw.Cursor] = []
         self._writer: tuple[apsw.Cursor, GroupCommit] | None = None
         self._opening = Lock()
         self._closed = False
         self._inode = self._require_current()
-        self.used_at = time.monotonic()
-        """Time of the last use, to the millisecond."""
+        self._checked_at = self.used_at = time.monotonic()
 
     def read(self, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
         """Run work on a snapshot of the file. A `sole` statement is a snapshot by itself."""
-        if self._closed or time.monotonic() - self.used_at > LATELY_S:
+        self.used_at = time.monotonic()
+        if self._closed or self.used_at - self._checked_at > LATELY_S:
             self._require_same_file()
         try:
             reader = self._readers.pop()
@@ -250,13 +278,15 @@ class SqliteFile:
         return self.alone(checkpoint)
 
     def close(self) -> None:
+        """Close the connections. An error is ignored: what was committed is durable, at least in the log."""
         self._closed = True
         self._close_readers()  # before the writer: the last connection to be closed removes the write-ahead log
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
             cursor, group = writer
-            group.alone(lambda: cursor.connection.close(True))  # so that no transaction is open
+            with suppress(apsw.Error):
+                group.alone(lambda: cursor.connection.close(True))  # so that no transaction is open
 
     def _keep(self, reader: apsw.Cursor) -> None:
         if len(self._readers) < IDLE_READERS:
@@ -306,7 +336,7 @@ class SqliteFile:
                 db = connect.open_reader(self.path, self._vfs)
                 try:
                     with connect.translate_errors(self.path):
-                        current = connect.is_current(db, self._folder, self.path.name)
+                        current = connect.is_current(db, self._folder, self.path.name, may_be_empty=self._may_be_empty)
                     same = os.stat(self._name).st_ino == before  # no other file gets the number of an open file
                 finally:
                     db.close()
@@ -329,17 +359,56 @@ class SqliteFile:
             same = False
         if not same:
             raise Replaced
-        self.used_at = time.monotonic()
+        self._checked_at = self.used_at = time.monotonic()
 
 
 def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | None) -> None:
     """Create a file, or bring it to the newest schema."""
+    if path.exists():
+        with connect.translate_errors(path):
+            _add_checksums(path, vfs)
     db = connect.open_writer(path, durability, vfs, create=True)
     try:
         with connect.translate_errors(path):
             connect.migrate(db, folder)
     finally:
         db.close(True)
+
+
+def _add_checksums(path: Path, vfs: str | None) -> None:
+    """Rewrite a file of an earlier version with a checksum on each page. A connection learns of the checksums when it opens the
+    file, so no other process may have it open."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or connect.checksum_vfs())
+    try:
+        if connect.has_checksums(db) or not db.pragma("user_version"):
+            return
+        _lock_out_others(db, path)
+        db.pragma("temp_store", "memory" if path.stat().st_size <= SMALL else "file")
+        db.reserve_bytes(reserve=connect.CHECKSUM_BYTES)
+        db.execute(
+            "VACUUM"
+        )  # into the log, from where a checkpoint writes the first page first, and so knows of the checksums
+        db.pragma("wal_checkpoint", "truncate")
+    finally:
+        db.close(True)
+
+
+def _lock_out_others(db: apsw.Connection, path: Path) -> None:
+    """Open the file for this connection alone."""
+    until = time.monotonic() + connect.BUSY_MS / 1000
+    db.pragma("locking_mode", "exclusive")
+    while True:
+        try:
+            db.pragma("journal_mode", "wal")
+            db.execute("BEGIN IMMEDIATE; COMMIT")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise Unavailable(
+                    f"{path.name} must be rewritten for this version, but another process has it open: stop the processes of "
+                    "the earlier version, and try again."
+                ) from None
+        time.sleep(RETRY_S)
 
 
 # -- the open files ----------------------------------------------------------------------------------------------------------
@@ -378,7 +447,9 @@ class OpenFiles:
                 self._users[tenant] -= 1
                 if not self._users[tenant]:
                     del self._users[tenant]
-            self._close_idle()
+                crowded = len(self._files) > self._limit
+            if crowded:
+                self._close_idle()
 
     def read(self, tenant: str, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
         """Read from a tenant's file. An open file is not counted as in use: its readers outlive its closing."""
@@ -415,8 +486,6 @@ class OpenFiles:
 
     def _close_idle(self) -> None:
         """If there are too many files, close those that are not in use, the one used longest ago first."""
-        if len(self._files) <= self._limit:
-            return
         with self._lock:
             idle = sorted((name for name in self._files if name not in self._users), key=self._last_used)
             closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,9 +18,9 @@ from ...errors import Conflict, Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
 from ..blobs import Blobs, FolderBlobs, claim, clear_dropped, sweep, sync
 from ..copier import Approve, Arrival, copy_blobs, copy_queries, list_digests
-from ..port import Rewrite, Tx, require_absent, tenant_mark
+from ..port import Remains, Rewrite, Tx, require_absent, tenant_mark
 from . import connect
-from .control import ControlFile, SocketNotifier
+from .control import REMOVED, ControlFile, SocketNotifier
 from .file import SPENT, NeedsTransaction, OpenFiles, SqliteFile, SqliteTx, upgrade
 
 T = TypeVar("T")
@@ -29,7 +30,6 @@ PIECE = 1 << 20
 PAGES = 4096
 ATTEMPTS = 3
 _ARRIVING = "arriving"
-_REMOVED = ".removed"
 
 
 class SqliteStore:
@@ -43,7 +43,6 @@ class SqliteStore:
         durability: connect.Durability = "full",
         open_tenants: int = OPEN_TENANTS,
         vfs: str | None = None,
-        on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         connect.require_sqlite(apsw.sqlite_lib_version())
         self.home = Path(home)
@@ -55,7 +54,7 @@ class SqliteStore:
         self._files = OpenFiles(self._open, open_tenants)
         self.control = ControlFile(self.home, vfs)
         self.notifier = SocketNotifier(self.home)
-        self.on_due = on_due
+        self.on_due: Callable[[int], None] = lambda at: None
         self._finish_removals()
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
@@ -73,7 +72,7 @@ class SqliteStore:
             with suppress(StorageError):  # the write is durable, and workers find its job even without a hint
                 if not self.control.rows("hinted", tenant=tenant, due_at=due_at):
                     self.control.hint("add_hint", tenant=tenant, due_at=due_at)
-            self.on_due(tenant, due_at)
+            self.on_due(due_at)
         return result
 
     def _perform(self, writer: apsw.Cursor, tenant: str, work: Callable[[Tx], T]) -> tuple[T, int | None]:
@@ -116,6 +115,22 @@ class SqliteStore:
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
         return self._files.use(tenant, lambda file: file.scrub(rewrite))
 
+    def find_remains(self, tenant: str) -> list[Remains]:
+        return []  # the file is rewritten, and its log is emptied
+
+    def count_stale_pages(self, tenant: str) -> tuple[int, int] | None:
+        """Return the number of pages of the file and its log, and of those that are free or in the log."""
+
+        def count(db: apsw.Cursor) -> tuple[int, int]:
+            pages, size, free = (
+                int(db.connection.pragma(name)) for name in ("page_count", "page_size", "freelist_count")
+            )
+            log = _list_files(self._path(tenant))[1]
+            logged = -(-log.stat().st_size // size) if log.exists() else 0
+            return pages + logged, free + logged
+
+        return self._files.use(tenant, lambda file: file.read(count))
+
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         database, log, _ = _list_files(self._path(tenant))  # the third has page numbers only
         found: set[bytes] = set()
@@ -131,7 +146,12 @@ class SqliteStore:
         try:
             return self._files.use(tenant, lambda file: file.read(lambda db: connect.list_damage(db, 20)))
         except Corrupted as error:  # too damaged to be checked
-            return [error.message]
+            return [error.message.partition(":")[0]]
+
+    def unlist_missing(self, tenants: Sequence[str]) -> None:
+        """Take tenants whose file is missing from the list, so that they can be restored. Their keys stay."""
+        gone = [name for name in tenants if not self._path(name).exists()]
+        self.control.write(*(("delete_tenant", {"id": name}) for name in gone))
 
     def number_from(self, tenant: str, number: int) -> None:
         """Make the numbers of later entries higher than this one."""
@@ -158,14 +178,23 @@ class SqliteStore:
     def _open(self, tenant: str) -> SqliteFile:
         if not self.control.rows("find_tenant", id=tenant):
             raise NotFound("There is no such tenant.")
-        return SqliteFile(self._path(tenant), "sqlite", durability=self._durability, vfs=self._vfs)
+        try:
+            return SqliteFile(self._path(tenant), "sqlite", durability=self._durability, vfs=self._vfs)
+        except (NotFound, Corrupted) as error:
+            if not self.control.rows(
+                "find_tenant", id=tenant
+            ):  # it is being removed, or created again: the list is exact
+                raise NotFound("There is no such tenant.") from None
+            if isinstance(error, NotFound):
+                raise connect.damaged(self._path(tenant).name, "is missing") from None
+            raise
 
     def _path(self, tenant: str) -> Path:
         return self.home / "tenants" / f"{tenant}.db"
 
     def _mark(self, tenant: str) -> Path:
         """The file that marks a tenant as being removed."""
-        return self.home / "tenants" / f"{tenant}{_REMOVED}"
+        return self.home / "tenants" / f"{tenant}{REMOVED}"
 
     def _remove(self, tenant: str) -> None:
         """Delete the files of a tenant that is not in the list of tenants."""
@@ -181,8 +210,8 @@ class SqliteStore:
                 self._remove(tenant)
 
         with suppress(OSError, StorageError):  # on a read-only disk
-            for mark in (self.home / "tenants").glob(f"*{_REMOVED}"):
-                self.control.exclusively(partial(finish, mark.name.removesuffix(_REMOVED)))
+            for mark in (self.home / "tenants").glob(f"*{REMOVED}"):
+                self.control.exclusively(partial(finish, mark.name.removesuffix(REMOVED)))
                 self.control.scrub()
             clear_dropped(self.home / "blobs")
 
@@ -199,13 +228,25 @@ def _prepare_home(home: Path) -> None:
     if home.exists() and not home.is_dir():
         raise StorageError(f"{home} is not a directory.")
     try:
-        (home / "tenants").mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not home.exists():
+            home.parent.mkdir(parents=True, exist_ok=True)
+            home.mkdir(mode=0o700, exist_ok=True)
+        (home / "tenants").mkdir(mode=0o700, exist_ok=True)
+        _restrict(_list_files(home / "control.db"))
     except OSError as error:
         if not (home / "tenants").is_dir():
             raise StorageFull(f"The data directory {home} cannot be created: {error.strerror}.") from error
     if (home / _ARRIVING).is_dir():  # a restore is running, or was killed
         with suppress(OSError):
             sweep((home / _ARRIVING).iterdir())
+
+
+def _restrict(files: list[Path]) -> None:
+    """Take files that an earlier version created away from everybody but their owner."""
+    for file in files:
+        with suppress(FileNotFoundError, PermissionError):
+            if stat.S_IMODE(file.stat().st_mode) & ~connect.PRIVATE:
+                file.chmod(connect.PRIVATE)
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -293,6 +334,7 @@ class SqliteCopier:
         try:
             with connect.translate_errors(path):
                 source.execute("VACUUM INTO ?", (str(path),))
+                connect.write_checksums(path)
         finally:
             source.close()
         rows = self._store.control.rows("find_tenant", id=tenant)
@@ -398,7 +440,6 @@ def _copy_file(source: Path, target: Path) -> None:
     log = source.with_name(source.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(f"{source.name} is still in use.")
-    with open(source, "rb") as old, open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
-        shutil.copyfileobj(old, new, 1 << 20)
-        new.flush()
-        os.fsync(new.fileno())
+    shutil.copyfile(source, target)
+    target.chmod(0o600)
+    sync(target)

@@ -4,12 +4,12 @@ other field is required, it is both."""
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections import UserDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -19,19 +19,20 @@ from typer.core import TyperGroup
 
 from ... import typed
 from ...core.operation import Operation, field_advice
-from ...errors import Invalid
+from ...errors import Ambiguous, Invalid, NotFound
+from ...model.field_readers import is_lifetime
 from ...registry import OPERATIONS
 from .inputs import (
-    FROM_FILE,
-    MISSING_FILENAME,
-    STANDARD_INPUT,
     Parser,
     check_standard_input,
+    file_name,
     option_name,
     parse_bytes,
+    parse_content,
     parse_document,
     parse_json,
     parse_list,
+    parse_metadata,
     parse_projections,
     parse_text,
     parse_time,
@@ -41,19 +42,15 @@ from .output import (
     Json,
     Yes,
     confirm,
-    drop_warnings,
-    list_warnings,
-    print_json,
-    print_value,
-    print_warnings,
     report_errors,
     shorten,
 )
-from .printers import PRINTERS
+from .printers import print_response
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
 
+    from ...sdk._sync import Memory
     from .target import Target
 
 NOUNS = {
@@ -74,38 +71,58 @@ NOUNS = {
     "status": ("status", "The state of the memory."),
 }
 """The name and the help of each group of commands."""
+ASKING = ("flows.end",)
+"""Operations that ask for confirmation, beside those that erase."""
 MAX_QUESTION_PART = 200
+MAX_NAME = 255
+NAMED = {
+    "bank": re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+    "workflow": re.compile(r"[0-9a-z]{26}"),
+}
+"""Fields that may also be a name, with the pattern of their ids."""
 NEGATIVE = 1
 """The exit code if a check finds a problem or a run fails."""
 CLEARING = "`''` clears it."
+_CHOICE = re.compile(r"[\w./-]*\w")
+_SENTENCE_END = re.compile(r"(?<=\.)\s+")
 PLAIN = (str, int, float, bool)
+REQUIRED_HERE = "Required, here"
 ARGUMENT_SUFFIX = "_argument"
 """Suffix of the parameter for the argument, if a field is an argument and an option."""
 
 PARSERS: Mapping[str, Parser] = {
+    "metadata": parse_metadata,
     "projections": parse_projections,
     "template": parse_text,
     "markdown_template": parse_text,
     "matching_rules_yaml": parse_text,
     "compaction_prompt": parse_text,
+    "content": parse_content,
+    "message": parse_content,
+    "input": parse_content,
 }
-"""Parsers of fields whose type does not determine one: paths instead of an object, and texts that people keep in files. `content`
-is not among them, because a message may begin with `@`."""
+"""Parsers of fields whose type does not determine one: paths or pairs instead of an object, texts that people keep in files, and
+texts that other programs write. A message may begin with `@`, and may be the name of a file."""
 HELP: Mapping[Parser | None, str] = {
-    parse_json: "JSON, or `@FILE`; `@-`: standard input.",
-    parse_list: "`one,two`, JSON, or `@FILE`; `@-`: standard input. May be repeated.",
-    parse_projections: "Or `one,two.three`, a JSON list, or `@FILE`; `@-`: standard input. May be repeated.",
-    parse_document: "`@-`: standard input.",
-    parse_text: "Or `@FILE`; `@-`: standard input; `@@…`: a text that begins with `@`.",
-    parse_bytes: "The file as `@PATH`, at most 25 MiB, or its bytes as Base64; `@-`: standard input, with --filename.",
+    parse_json: "JSON, FILE, or `-` for standard input.",
+    parse_metadata: "`name=text`, JSON (for numbers), FILE, or `-` for standard input. May be repeated.",
+    parse_list: "`one,two`, JSON, `@FILE`, or `-` for standard input. May be repeated.",
+    parse_projections: "`one,two.three`, JSON, `@FILE`, or `-` for standard input. May be repeated.",
+    parse_document: "FILE, `-` for standard input, or the document itself.",
+    parse_text: "FILE, `-` for standard input, or the text itself; `@@…`: a text that begins with `@`.",
+    parse_content: "The text itself, even after `@`; `-`: standard input.",
+    parse_bytes: "FILE, at most 25 MiB; `-` for standard input, with --filename; or its bytes as Base64.",
 }
-REPEATABLE = (parse_list, parse_projections)
+REPEATABLE = (parse_list, parse_metadata, parse_projections)
 METAVARS: Mapping[Parser | None, str] = {
     parse_json: "JSON",
+    parse_metadata: "JSON",
     parse_list: "LIST",
     parse_projections: "FIELDS",
+    parse_document: "FILE",
     parse_time: "TIME",
 }
+SHORT_NAMES = {"metadata": "-m"}
 
 
 def add_commands(app: typer.Typer, manual: Mapping[str, Callable[..., None]]) -> None:
@@ -126,6 +143,12 @@ class _Group(TyperGroup):
         operations = {one.command: one for one in OPERATIONS.values() if NOUNS[one.group][0] == self.name}
         self.commands = _Commands({**operations, **self.commands})
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. A group with a single command needs not name it: `memwell status`."""
+        (name, *others) = self.commands
+        is_help = any(one in ctx.help_option_names for one in args)
+        return super().parse_args(ctx, args if others or name in args or is_help else [name, *args])
+
 
 class _Commands(UserDict[str, Any]):
     """Commands by name. Those of operations are built on access, because building all of them takes longer than most commands."""
@@ -142,7 +165,7 @@ class _Commands(UserDict[str, Any]):
 def _build_command(operation: Operation) -> Callable[..., None]:
     fields = list_fields(operation)
     parameters = [_keyword("invocation", typer.Context), *(one for field in fields for one in field.parameters)]
-    if operation.effect == "erase":
+    if operation.effect == "erase" or operation.name in ASKING:
         parameters.append(_keyword("yes", Yes, False))
     parameters.append(_keyword("as_json", Json, False))
 
@@ -158,14 +181,30 @@ def _build_command(operation: Operation) -> Callable[..., None]:
             words = {*_list_words(data.values()), *(choice for field in fields for choice in field.choices)}
             labels |= {one.name: _label(one.name, arguments) for one in fields if one.name not in words}
             with target.memory() as memory:
+                data |= {name: find_id(memory, name, data[name]) for name in NAMED if name in operation.path_fields}
                 answer = memory.call(operation.name, data)
-                _print(answer, as_json)
+                print_response(answer, as_json)
             if _is_negative(operation, answer):
                 raise typer.Exit(NEGATIVE)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def find_id(memory: Memory, noun: str, value: str) -> str:
+    """Return the id of a bank or a workflow that is given by its id or its name."""
+    if NAMED[noun].fullmatch(value) or not 0 < len(value) <= MAX_NAME:
+        return value
+    if noun == "bank":
+        found = [one.id for one in memory.banks.list(name=value, limit=2)]
+    else:
+        found = [one.id for one in memory.workflows.list() if one.name == value]
+    if not found:
+        raise NotFound(f"There is no {noun} {shorten(value, MAX_QUESTION_PART)!r}: `memwell {noun} list` lists them.")
+    if len(found) > 1:
+        raise Ambiguous(f"Several {noun}s are called {value!r}: give an id, such as {found[0]}.")
+    return found[0]
 
 
 # -- fields as arguments and options
@@ -189,13 +228,14 @@ def list_positional(operation: Operation) -> list[str]:
 
 
 def _find_main_field(operation: Operation) -> str | None:
-    """Return the field that is both an argument and an option: the only required one beside the path, unless the content is an
-    argument."""
+    """Return the field that is both an argument and an option: the only required one beside the path, or else the query, unless
+    the content is an argument."""
     if len(list_positional(operation)) > len(operation.path_fields):
         return None
-    required = [one.name for one in msgspec.structs.fields(operation.request) if one.required]
-    others = [name for name in required if name not in operation.path_fields]
-    return others[0] if len(others) == 1 else None
+    fields = [one for one in msgspec.structs.fields(operation.request) if one.name not in operation.path_fields]
+    required = [one.name for one in fields if one.required]
+    optional = [one.name for one in fields if one.name == "query"]
+    return required[0] if len(required) == 1 else next(iter(optional if not required else ()), None)
 
 
 def list_fields(operation: Operation) -> list[CommandField]:
@@ -206,38 +246,68 @@ def list_fields(operation: Operation) -> list[CommandField]:
         msgspec.structs.fields(operation.request),
         key=lambda one: order.index(one.name) if one.name in order else len(order),
     )
-    return [_to_command_field(operation, field, hints[field.name]) for field in fields]
+    shown: set[str] = set()
+    return [_to_command_field(operation, field, hints[field.name], shown) for field in fields]
 
 
-def _to_command_field(operation: Operation, field: FieldInfo, hint: Any) -> CommandField:
-    plain = _plain_type(hint)
+def _to_command_field(operation: Operation, field: FieldInfo, hint: Any, shown: set[str]) -> CommandField:
+    lasts = is_lifetime(hint)
+    plain = str if lasts else _plain_type(hint)
     parse = _choose_parser(field, plain, hint)
     # Choices are texts here: the check of the request explains them better than Typer does.
     kind: Any = plain if parse is None and plain in PLAIN else str
     choices = typing.get_args(plain)
     name = option_name(field.name)
     names = f"{name}/--no-{name[2:]}" if kind is bool else name
-    metavar = f"[{'|'.join(choices)}]" if choices else METAVARS.get(parse)
-    advice = "" if field.name == operation.carries else field_advice(operation.request, field.name)
-    clearing = CLEARING if field.default is UNSET and field.name != operation.carries else ""
-    text = " ".join(filter(None, (advice, HELP.get(parse), clearing)))
+    metavar = f"[{'|'.join(choices)}]" if choices else "LIFETIME" if lasts else METAVARS.get(parse)
+    advice = _describe(operation, field.name)
+    clearing = CLEARING if field.default is UNSET and not lasts and field.name != operation.carries else ""
+    text = _drop_repeated(" ".join(filter(None, (advice, HELP.get(parse), clearing))), choices, shown)
     is_argument, is_main = field.name in list_positional(operation), field.name == _find_main_field(operation)
     # Neither parameter of the main field is required by itself: `_resolve_main_field` checks that one of them is given.
     required = field.required and not is_main and not (operation.carries and field.name == "filename")
     is_plain = parse is None and field.default not in (NODEFAULT, UNSET, "")
     default = field.default if is_plain and not is_argument else None
+    default = str(default) if lasts and default is not None else default
     parameters = []
     if is_argument or is_main:
-        about = f"{text} Required, here or as {name}." if is_main else text
+        about = f"{text} {REQUIRED_HERE if field.required else 'Here'} or as {name}.".strip() if is_main else text
         argument = typer.Argument(help=about, metavar=field.name.upper(), show_default=False)
         suffix = ARGUMENT_SUFFIX if is_main else ""
         parameters.append(_build_parameter(field.name + suffix, kind, argument, required, None))
     if not is_argument:
-        about = f"The same as {field.name.upper()}." if is_main else text
         kind = list[kind] if parse in REPEATABLE and not is_main else kind
-        option = typer.Option(names, help=about, metavar=metavar, show_default=default is not None)
+        short = [SHORT_NAMES[field.name]] if field.name in SHORT_NAMES else []
+        option = typer.Option(
+            names, *short, help=text, metavar=metavar, show_default=default is not None, hidden=is_main
+        )
         parameters.append(_build_parameter(field.name, kind, option, required, default))
     return CommandField(field.name, tuple(parameters), parse, default, choices)
+
+
+def _describe(operation: Operation, field: str) -> str:
+    if field in NAMED and field in operation.path_fields:
+        return f"The {field}'s id or name."
+    return "" if field == operation.carries else field_advice(operation.request, field)
+
+
+def _drop_repeated(text: str, choices: tuple[str, ...], shown: set[str]) -> str:
+    """Drop what the help of the command shows already: sentences, and what follows a colon. Something always stays."""
+    sentences = _SENTENCE_END.split(text)
+    kept = [_drop_explanation(one, choices, shown) for one in sentences if one not in shown]
+    shown |= set(sentences)
+    return " ".join(filter(None, kept)) or sentences[0]
+
+
+def _drop_explanation(sentence: str, choices: tuple[str, ...], shown: set[str]) -> str:
+    """Drop what follows the last colon if it only lists the choices, or was shown already."""
+    head, colon, tail = sentence.rpartition(": ")
+    words = set(_CHOICE.findall(tail)) - {"or", "and"}
+    if (choices and words == set(choices)) or (colon and tail in shown):
+        return head + "." * bool(head)
+    if colon:
+        shown.add(tail)
+    return sentence
 
 
 def _build_parameter(name: str, kind: Any, declared: Any, required: bool, default: Any) -> inspect.Parameter:
@@ -317,7 +387,8 @@ def _resolve_main_field(
     if name is None:
         return values, arguments
     argument, option = values[name + ARGUMENT_SUFFIX], option_name(name)
-    if argument is None and values[name] is None:
+    is_required = any(one.name == name and one.required for one in msgspec.structs.fields(operation.request))
+    if is_required and argument is None and values[name] is None:
         raise FieldError(f"Missing argument '{name.upper()}' (or {option}).", invocation)
     if argument is not None and values[name] is not None:
         raise FieldError(f"{name.upper()} and {option} are the same: give one of them.", invocation)
@@ -361,34 +432,20 @@ def _build_request(
     check_standard_input(values[name] for name in parsers if name in values)
     data = dict(values)
     content = data.get(operation.carries or "")
-    if isinstance(content, str) and content.startswith(FROM_FILE) and "filename" not in data:
-        path = content[len(FROM_FILE) :]
-        if path == STANDARD_INPUT:
-            raise Invalid(MISSING_FILENAME)
-        data["filename"] = Path(path).name
+    if isinstance(content, str) and "filename" not in data and (name := file_name(content)):
+        data["filename"] = name
     return {
         name: parse_values(parsers[name], _label(name, arguments), value) if name in parsers else value
         for name, value in data.items()
     }
 
 
-def _print(answer: Any, as_json: bool) -> None:
-    if as_json:
-        return print_json(answer)  # with its warnings
-    printer = PRINTERS.get(type(answer).__name__)
-    if printer is not None:
-        printer(answer)
-    else:
-        print_value(drop_warnings(answer))
-    return print_warnings(list_warnings(answer))
-
-
 def _is_negative(operation: Operation, answer: Any) -> bool:
     """Return True if the answer reports a problem or a conflict, or if a run that this command started has failed."""
     match type(answer).__name__:
-        case "Run" | "Executed":
+        case "Run" | "Executed" if operation.name != "runs.cancel":
             return operation.writes and answer.status not in ("done", "running")
-        case "Imported" if operation.group == "apps":
+        case "ImportedApp":
             return any(part.action == "conflict" for part in answer.parts)
         case "Breaking":
             return bool(answer.breaking > 0)

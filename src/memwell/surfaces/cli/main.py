@@ -70,6 +70,8 @@ generated.add_commands(
     app,
     {
         "workflow run": run_commands.run_workflow,
+        "runs follow": run_commands.follow_run,
+        "status show": server_commands.show_status,
         "app upload": memory_commands.upload,
         "app download": memory_commands.download,
     },

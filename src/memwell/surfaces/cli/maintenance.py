@@ -6,15 +6,14 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import apsw
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ... import config as configuration
@@ -28,7 +27,8 @@ from ...storage import open_store
 from ...storage.blobs import list_damage
 from ...storage.port import list_tenants
 from ...storage.sqlite import connect
-from .output import Json, console, count_noun, format_time, print_answer, report_errors
+from ...storage.sqlite.control import list_tenant_files
+from .output import Json, console, count_noun, format_time, print_answer, report_errors, status_line
 from .target import Profile, Target
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def backup(
             last = f"Not part of it: {', '.join(others)[:500]}" if others else ""
             return print_answer(answer, as_json, lambda: _print_manifest(Text(title), manifest, last))
         home, tenants = _resolve_local(source, tenant)
-        with _progress(as_json) as progress:
+        with status_line(as_json) as progress:
             made = backups.back_up(
                 home, target, tenants=tenants, erasures_only=erasures_only, keep=keep, progress=progress
             )
@@ -107,7 +107,7 @@ def restore(
     from ... import backup as backups
 
     target: Target = context.obj
-    with report_errors(), _progress(as_json) as progress:
+    with report_errors(), status_line(as_json) as progress:
         home, tenants = _resolve_local(target, tenant)
         restored = backups.restore(
             source, home, tenants=tenants, replace=replace, erasures=erasures or (), progress=progress
@@ -130,17 +130,6 @@ def _resolve_local(target: Target, tenants: list[str] | None) -> tuple[str, list
             f"This command cannot work through {target.server_url}: run it on the machine with the data, with --home."
         )
     return target.config().home, tenants or ([] if target.tenant is None else [target.tenant])
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A status line on standard error, only on a terminal."""
-    out = Console(stderr=True)
-    if quiet or not out.is_terminal:
-        yield lambda step: None
-        return
-    with out.status("beginning …") as status:
-        yield lambda step: status.update(f"{step} …")
 
 
 def _summarize(path: Path, manifest: Manifest) -> dict[str, Any]:
@@ -225,12 +214,16 @@ def move(
         if here.home_path == there.home_path:
             raise Invalid("Source and target are the same.")
         clock = SystemClock().now
-        with closing(open_store(here, clock)) as old, closing(open_store(there, clock)) as new:
-            answer = _move(old, new, tenant or [], quiet=as_json)
+        with (
+            closing(open_store(here, clock)) as old,
+            closing(open_store(there, clock)) as new,
+            status_line(as_json) as report,
+        ):
+            answer = _move(old, new, tenant or [], report)
         print_answer(answer, as_json, lambda: _print_moved(answer))
 
 
-def _move(old: Store, new: CopyableStore, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
+def _move(old: Store, new: CopyableStore, chosen: list[str], report: Callable[[str], None]) -> list[dict[str, Any]]:
     from ...storage.copier import move_keys, move_tenant
 
     tenants = list_tenants(old)
@@ -238,16 +231,24 @@ def _move(old: Store, new: CopyableStore, chosen: list[str], *, quiet: bool) -> 
     if missing:
         raise NotFound(f"There is no tenant {missing[0]} at the source.")
     done = set() if chosen else set(list_tenants(new))  # by an earlier, interrupted move
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     results: list[dict[str, Any]] = []
-    with Progress(*columns, console=console(), transient=True, disable=quiet or not sys.stdout.isatty()) as progress:
-        for name in chosen or [one for one in tenants if one not in done]:
-            total = old.read(name, lambda tx: tx.row("count_all"))
-            task = progress.add_task(f"moving {name}", total=total[0] if total else None)
-            moved = move_tenant(old, new, name, lambda table, rows, task=task: progress.advance(task, rows))  # type: ignore[misc]
-            keys = move_keys(old, new, name)
-            results.append({"tenant": name, "rows": moved.rows, "digest": moved.digest, "keys": keys})
+    for name in chosen or [one for one in tenants if one not in done]:
+        (total,) = old.read(name, lambda tx: tx.row("count_all")) or (0,)
+        moved = move_tenant(old, new, name, _count_rows(name, total, report))
+        keys = move_keys(old, new, name)
+        results.append({"tenant": name, "rows": moved.rows, "digest": moved.digest, "keys": keys})
     return results
+
+
+def _count_rows(tenant: str, total: int, report: Callable[[str], None]) -> Callable[[str, int], None]:
+    copied = 0
+
+    def count(table: str, rows: int) -> None:
+        nonlocal copied
+        copied += rows
+        report(f"moving {tenant}: {copied:,} of {total:,} rows")
+
+    return count
 
 
 def _print_moved(results: list[dict[str, Any]]) -> None:
@@ -271,12 +272,25 @@ class Finding(NamedTuple):
     text: str
 
 
-def doctor(context: typer.Context, as_json: Json = False) -> None:
+def doctor(
+    context: typer.Context,
+    erasure: Annotated[
+        bool, typer.Option("--erasure", help="Remove the last traces of erased data, and look for what is left.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check the installation, the data and the jobs, and explain problems."""
     target: Target = context.obj
     with report_errors():
         login = target.find_login()
-        findings = list(_check_server(login) if login else _check_local(target.config()))
+        if erasure and login:
+            raise Invalid(
+                "`--erasure` looks at stored pages: run it on the directory or the database, not through a server."
+            )
+        if erasure:
+            findings = list(_check_erasure(target.config()))
+        else:
+            findings = list(_check_server(login) if login else _check_local(target.config()))
         print_answer([one._asdict() for one in findings], as_json, lambda: _print_findings(findings))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(1)
@@ -299,8 +313,21 @@ def _check_server(login: Profile) -> Iterator[Finding]:
         yield Finding("server", "problem", error.message)
 
 
+def _check_models(config: Config) -> Finding:
+    """Describe the language models, without asking them."""
+    from ...models.providers import Models
+
+    try:
+        sources = Models(config).sources
+    except MemwellError as error:
+        return Finding("models", "problem", error.message)
+    return Finding("models", "ok", "; ".join(f"{name}: {one.describe()}" for name, one in sources.items()) or "none")
+
+
 def _check_local(config: Config) -> Iterator[Finding]:
     yield Finding("python", "ok", sys.version.split()[0])
+    yield _check_models(config)
+    config = replace(config, models="")
     if not config.on_postgres:
         try:
             connect.require_sqlite(apsw.sqlite_lib_version())
@@ -308,7 +335,7 @@ def _check_local(config: Config) -> Iterator[Finding]:
         except MemwellError as error:
             yield Finding("sqlite", "problem", error.message)
         home = config.home_path
-        if not (home / "control.db").exists():
+        if not (home / "control.db").exists() and not list_tenant_files(home):
             yield Finding("directory", "ok", f"{home} has no data yet; the first use creates it")
             return
         free = shutil.disk_usage(home).free
@@ -323,14 +350,58 @@ def _check_local(config: Config) -> Iterator[Finding]:
         if config.on_postgres:
             version = engine.store.describe()["version"]
             yield Finding("postgresql", "ok", f"{version} at {config.home_without_password}, the tables are up to date")
+        else:
+            yield _check_secret(engine)
         for tenant in list_tenants(engine.store):
             yield from _check_tenant(engine, tenant)
+
+
+def _check_erasure(config: Config) -> Iterator[Finding]:
+    """Remove the last traces of erased data from all tenants, look at the stored pages, and list what remains elsewhere."""
+    with closing(open_store(config, SystemClock().now)) as store:
+        tenants = list(list_tenants(store))
+        for tenant in tenants:
+            try:
+                yield _check_traces(store, tenant, rewritten=config.on_postgres and tenant != tenants[0])
+            except MemwellError as error:
+                yield Finding(tenant, "problem", error.message)
+        for place, until in store.find_remains(tenants[0]) if tenants else ():
+            yield Finding("remains", "warning", f"{place}: {until}")
+
+
+def _check_traces(store: Store, tenant: str, *, rewritten: bool) -> Finding:
+    backlog = store.read(tenant, lambda tx: tx.rows("job_backlog"))
+    waiting = sum(row[2] for row in backlog if row[0] == "erase" and row[1] not in ("done", "cancelled"))
+    if waiting:
+        return Finding(tenant, "problem", f"{count_noun(waiting, 'erasure')} not finished: run `memwell worker --once`")
+    whole = rewritten or store.scrub(tenant, "always")  # the tables of a database are those of all tenants
+    if not whole and not store.find_remains(tenant):
+        return Finding(tenant, "problem", "a reader is in the way: try again when it has ended")
+    done = "rewritten" if whole else "rewritten except for the free space listed below"
+    pages = store.count_stale_pages(tenant)
+    if pages is None:
+        return Finding(
+            tenant, "warning", f"{done}; only a user with the role pg_read_server_files can look at its pages"
+        )
+    state = "warning" if pages[1] or not whole else "ok"
+    return Finding(tenant, state, f"{done}; {pages[1]:,} of {pages[0]:,} pages have bytes of deleted data")
+
+
+def _check_secret(engine: Engine) -> Finding:
+    try:
+        _ = engine.store.control.secret
+    except MemwellError as error:
+        return Finding("secret.key", "problem", error.message)
+    return Finding("secret.key", "ok", "present")
 
 
 def _check_tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
     try:
         if damage := engine.store.check(tenant):
-            advice = "stop all writers and restore a backup"
+            advice = (
+                f"stop all servers and workers, move tenants/{tenant}.db, -wal and -shm out of the directory, and run "
+                f"`memwell restore BACKUP --tenant {tenant}`"
+            )
             yield Finding(tenant, "problem", f"its database is damaged ({damage[0]}): {advice}")
             return
         rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))

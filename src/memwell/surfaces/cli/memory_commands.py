@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from ... import typed
@@ -27,20 +27,16 @@ from .output import (
     format_time,
     print_answer,
     print_dim,
+    print_json_line,
     print_table,
-    print_turn,
-    shorten,
+    status_line,
 )
+from .printers import print_response
 from .target import open_memory
 
 if TYPE_CHECKING:
     from ...facts.audit import Audit
-    from ...facts.search import Hits, WhyNot
-    from ...timelines.flows import SessionView
 
-BAR = 12
-MAX_CONTENT = 300
-"""Characters of a hit's content; `--json` prints all of it."""
 IMPORT_BATCH = 200
 HAS_FINDINGS = 1
 
@@ -68,18 +64,20 @@ def add_commands(app: typer.Typer) -> None:
 def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json = False) -> None:
     """List the flows that have memory, or the sessions of one flow."""
     with open_memory(context) as memory:
-        if flow is None:
-            flows = memory.flows()
-            flow_rows = [(one.flow, one.sessions, format_time(one.last_active_at)) for one in flows]
-            titles = ("FLOW ID", "SESSIONS", "LAST ACTIVE")
-            print_answer(flows, as_json, lambda: print_table(titles, flow_rows, "No flow has memory yet."))
-            return
-        sessions = memory.flow(flow).sessions()
+        found: Any = memory.flows() if flow is None else memory.flow(flow).sessions()
+        empty = "No flow has memory yet." if flow is None else f"Flow {flow} has no sessions."
         rows = [
-            (one.session, one.turns, format_time(one.last_active_at), format_time(one.ended_at)) for one in sessions
+            {"FLOW ID": one.flow, "SESSIONS": one.sessions, "LAST ACTIVE": format_time(one.last_active_at)}
+            if flow is None
+            else {
+                "SESSION ID": one.session,
+                "TURNS": one.turns,
+                "LAST ACTIVE": format_time(one.last_active_at),
+                "ENDED": format_time(one.ended_at),
+            }
+            for one in found
         ]
-        columns = ("SESSION ID", "TURNS", "LAST ACTIVE", "ENDED")
-        print_answer(sessions, as_json, lambda: print_table(columns, rows, f"Flow {flow} has no sessions."))
+        print_answer(found, as_json, lambda: print_table(rows, empty))
 
 
 def show_session(
@@ -91,8 +89,7 @@ def show_session(
 ) -> None:
     """Show a session: its conversation and its memories."""
     with open_memory(context) as memory:
-        view = _require_session(memory, session, flow).show(limit)
-        print_answer(view, as_json, lambda: _print_session(view))
+        print_response(_require_session(memory, session, flow).show(limit), as_json)
 
 
 def end_session(
@@ -100,11 +97,9 @@ def end_session(
 ) -> None:
     """End a session and consolidate it into facts."""
     with open_memory(context) as memory:
-        place = _require_session(memory, session, flow)
+        place = _require_session(memory, session, None) if flow is None else memory.flow(flow).session(session)
         confirm(f"End session {session}?", yes)
-        answer = place.end()
-        job = f" Job {answer.job} consolidates it." if answer.job else ""
-        print_answer(answer, as_json, f"Session {session} is ended.{job}")
+        print_response(place.end(), as_json)
 
 
 def remove(
@@ -145,27 +140,6 @@ def _require_session(memory: Memory, session: str, flow: str | None) -> Session:
     return memory.flow(flows[0]).session(session)
 
 
-def _print_session(view: SessionView) -> None:
-    out = console()
-    out.print(Text.assemble(("Session ", "bold"), (view.session, "bold cyan")))
-    state = f"ended {format_time(view.ended_at)}" if view.ended_at else "open"
-    times = f"created {format_time(view.created_at)} · last active {format_time(view.last_active_at)}"
-    out.print(Text(f"flow {view.flow} · {state} · {times}", "dim"))
-    out.print(Text("\nConversation", style="bold"))
-    if view.turn_count > len(view.turns):
-        print_dim(f"({view.turn_count - len(view.turns)} earlier turns; --limit shows more)")
-    for turn in view.turns:
-        print_turn(msgspec.structs.asdict(turn))
-    if not view.turns:
-        print_dim("No turns.")
-    out.print(Text("\nSemantic memories", style="bold"))
-    for memory in view.memories:
-        scores = f"  importance {memory.importance:g}, confidence {memory.confidence:g}"
-        out.print(Text.assemble("- ", escape(memory.content), (scores, "dim")))
-    if not view.memories:
-        print_dim("None.")
-
-
 # -- search and audit
 
 
@@ -181,7 +155,7 @@ def search(
     turns: Annotated[bool, typer.Option("--turns", help="Also search turns.")] = False,
     past: Annotated[bool, typer.Option("--past", help="Also search facts that are no longer true.")] = False,
     where: Annotated[
-        str | None, typer.Option("--filter", metavar="JSON", help="Conditions on metadata: JSON, or `@FILE`.")
+        str | None, typer.Option("--filter", metavar="JSON", help="Conditions on metadata: JSON, FILE, or `-`.")
     ] = None,
     after: Annotated[str | None, typer.Option("--after", help="Only entries at this time or later.")] = None,
     before: Annotated[str | None, typer.Option("--before", help="Only entries before this time.")] = None,
@@ -224,32 +198,10 @@ def search(
             data["min_trust"] = min_trust
         data |= place._at
         if why_not is not None:
-            reason: WhyNot = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
-            line = Text.assemble((reason.gate, "bold"), f"  {reason.detail}")
-            print_answer(reason, as_json, line)
-            return
-        hits: Hits = memory.call(f"{place._dialect}.search", data | {"explain": explain})
-        print_answer(hits, as_json, lambda: _print_hits(hits))
-
-
-def _print_hits(hits: Hits) -> None:
-    margin = " " * (BAR + 8)
-    for hit in hits.hits:
-        full = round(hit.score * BAR)
-        bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
-        console().print(Text.assemble(bar, f" {hit.score:.3f}  ", shorten(escape(hit.content), MAX_CONTENT)))
-        speaker = escape(hit.name) if hit.name else hit.role
-        session = hit.session and f"session {escape(hit.session)}"
-        details = filter(None, [hit.kind, speaker, session, format_time(hit.occurred_at), hit.id])
-        print_dim(f"{margin}{' · '.join(details)}")
-        if hit.arms:
-            parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
-            console().print(Text(f"{margin}{parts}", style="cyan"))
-    if not hits.hits:
-        print_dim("Nothing was found.")
-    print_dim(f"{count_noun(len(hits), 'hit')} · {hits.method} · {hits.took_ms:.1f} ms")
-    if hits.warning:
-        console().print(Text(f"Searched by words only: {escape(hits.warning)}", style="yellow"))
+            answer = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
+        else:
+            answer = memory.call(f"{place._dialect}.search", data | {"explain": explain})
+        print_response(answer, as_json)
 
 
 def audit(
@@ -295,54 +247,44 @@ def export(context: typer.Context, flow: FlowArgument, output: OutputOption = No
                 sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
             return
         count = 0
-        with open(output, "wb") as file, _progress_bar() as progress:
-            for line in progress.track(lines, description=f"Exporting {flow}"):
+        with open(output, "wb") as file, status_line() as report:
+            for count, line in enumerate(lines, 1):
                 file.write(msgspec.json.encode(line) + b"\n")
-                count += 1
+                report(f"exporting {flow}: {count:,} lines")
         console().print(f"{count} lines written to {output}.")
 
 
 def import_file(
     context: typer.Context,
     flow: FlowArgument,
-    source: Annotated[Path, typer.Argument(help="The JSONL file to read.", exists=True, dir_okay=False)],
+    source: Annotated[str, typer.Argument(metavar="FILE", help="The JSONL file to read; `-`: standard input.")],
     as_json: Json = False,
 ) -> None:
     """Add the lines of an export to a flow. Lines that it has already are skipped, so an import can be repeated."""
     added = skipped = 0
-    with open_memory(context) as memory, open(source, "rb") as file:
-        with _progress_bar() as progress:
-            task = progress.add_task(f"Importing {source.name}", total=source.stat().st_size)
-            for size, batch in _read_batches(file):
+    with open_memory(context) as memory, _open_lines(source) as file:
+        lines = _decode_lines(file)
+        with status_line() as report:
+            while batch := list(islice(lines, IMPORT_BATCH)):
                 done = memory.flow(flow).import_lines(batch)
                 added, skipped = added + done.added, skipped + done.skipped
-                progress.update(task, advance=size)
+                report(f"importing {source}: {added + skipped:,} lines")
         line = f"{added} turns and memories added, {skipped} were there already."
         print_answer({"added": added, "skipped": skipped}, as_json, line)
 
 
-def _progress_bar() -> Progress:
-    """A bar on standard error, only on a terminal."""
-    out = Console(stderr=True)
-    return Progress(console=out, transient=True, disable=not out.is_terminal)
+def _open_lines(source: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(typer.get_binary_stream("stdin")) if source == STANDARD_INPUT else open(source, "rb")
 
 
-def _read_batches(file: BinaryIO) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield lines in batches, each with its size in bytes."""
-    size, batch = 0, []
+def _decode_lines(file: BinaryIO) -> Iterator[dict[str, Any]]:
     for number, text in enumerate(file, 1):
-        size += len(text)
         if text.strip():
             try:
-                batch.append(typed.decode(text, dict[str, Any]))
+                yield typed.decode(text, dict[str, Any])
             except msgspec.DecodeError as error:
-                problem = f"Line {number} is not a JSON object: {error}"
-                raise Invalid(f"{problem}. The lines before it are imported.") from None
-        if len(batch) == IMPORT_BATCH:
-            yield size, batch
-            size, batch = 0, []
-    if batch:
-        yield size, batch
+                advice = "Correct it and import the file again: what was imported is skipped."
+                raise Invalid(f"Line {number} is not a JSON object: {error}. {advice}") from None
 
 
 # -- files of sessions
@@ -372,7 +314,10 @@ def upload(
             content = read_bytes(STANDARD_INPUT) if str(path) == STANDARD_INPUT else path
             file = place.upload(content, filename=filename)
             line = f"{file.filename}  {file.file_id}  {file.state}" + (f": {file.reason}" if file.reason else "")
-            print_answer(file, as_json, line)
+            if as_json:
+                print_json_line(file)  # a line for each file
+            else:
+                print_answer(file, as_json, line)
 
 
 def download(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...errors import Invalid, MemwellError
+from ...text.lifetimes import FOR_GOOD, render_lifetime
 from .inputs import document_name
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -27,16 +28,12 @@ INDENT = "  "
 MIN_WIDTH = 20
 UNLIMITED = 10_000
 """The width of output that is not a terminal, so that no line is broken."""
-MANY_COLUMNS = 5
-"""With more columns than these, cells are shortened; `--json` shows all of them."""
-SHORT = 36
-UNBROKEN = ("id", "name", "key", "status", "type")
-"""Columns whose cells are not folded, because people copy them or identify rows by them."""
+MINUTES, DAYS = "%Y-%m-%d %H:%M", "%Y-%m-%d"
 HIDDEN = ("source_connection_id",)
-"""Columns for programs only."""
+"""Fields for programs only."""
 GAP = 2
-FOLDABLE = 1.2
-"""A table up to this many times as wide as the screen is printed with folded cells."""
+_WIDEST = 40
+"""Characters of a column of a schema that others are aligned with."""
 EMPTY: tuple[Any, ...] = (None, "", [], {})
 READER_LEFT = 141
 """The exit code of a command whose reader has closed the pipe, as in shells: 128 plus the number of SIGPIPE."""
@@ -73,6 +70,14 @@ def shorten(text: str, limit: int | None) -> str:
 
 def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def one_line(text: str) -> str:
+    return " ".join(escape(text).split())
+
+
+def to_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def format_json(value: Any, width: int, before: str = "", after: str = "") -> list[str]:
@@ -134,6 +139,17 @@ def wrapping_console(*, stderr: bool = False) -> Console:
     return _Console(highlight=False, stderr=stderr, width=None if terminal else UNLIMITED)
 
 
+@contextmanager
+def status_line(quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A line on standard error that shows the progress of a command, only on a terminal."""
+    out = Console(stderr=True)
+    if quiet or not out.is_terminal:
+        yield lambda step: None
+        return
+    with out.status("beginning …") as status:
+        yield lambda step: status.update(f"{escape(step)} …")
+
+
 def print_answer(value: Any, as_json: bool, text: str | Text | Callable[[], None]) -> None:
     """Print an answer as JSON, or as a text or by a function that prints it."""
     if as_json:
@@ -148,8 +164,19 @@ def print_json(value: Any) -> None:
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def print_json_line(value: Any) -> None:
+    """Print one line of a stream, at once."""
+    typer.echo(to_json(value))
+    sys.stdout.flush()
+
+
 def print_dim(text: str) -> None:
     console().print(Text(text, style="dim"))
+
+
+def print_note(text: str) -> None:
+    """Print a dim line to standard error, beside a text that may be piped."""
+    _Console(highlight=False, soft_wrap=True, stderr=True).print(Text(text, style="dim"))
 
 
 def print_next_page(cursor: str | None) -> None:
@@ -157,19 +184,67 @@ def print_next_page(cursor: str | None) -> None:
         print_dim(f"There is more: --cursor {cursor}")
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, unbroken: Sequence[str] = ()
-) -> None:
-    """Print a table, or the text `empty`. If it is too wide, cells are folded, except in the unbroken columns."""
+class _Layout(NamedTuple):
+    """The columns of a table that fits: its titles, cells and widths."""
+
+    titles: dict[str, str]
+    cells: dict[str, list[str]]
+    widths: dict[str, int]
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], empty: str, *, drops_columns: bool = False) -> None:
+    """Print a line for each row, or the text `empty`. If a terminal has too little room, times are printed as days, and the
+    longest text is cut, but no identifier, which has no blanks. Rows that still do not fit lose their last columns, or are
+    printed as blocks."""
     if not rows:
         print_dim(empty)
         return
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in HIDDEN]
+    names = [name for name in names if any(row.get(name) not in EMPTY for row in rows)]
+    out = console()
+    width = out.width if out.is_terminal else UNLIMITED
+    total = len(names)
+    while (layout := _lay_out(rows, names, width)) is None and drops_columns and len(names) > 1:
+        names.pop()
+    if layout is None:
+        for number, row in enumerate(rows):
+            out.print("\n" if number else "", end="")
+            _print_lines({name: row[name] for name in names if row.get(name) not in EMPTY})
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in unbroken)
-    for row in rows:
-        table.add_row(*(Text(escape(str(cell))) for cell in row))
-    console().print(table)
+    for name in names:
+        table.add_column(layout.titles[name], no_wrap=True, overflow="ellipsis", max_width=layout.widths[name])
+    for line in zip(*layout.cells.values(), strict=True):
+        table.add_row(*map(Text, line))
+    console(width).print(table)
+    if len(names) < total:
+        print_dim(f"There is no room for {count_noun(total - len(names), 'more column')}: --json shows all.")
+
+
+def _lay_out(rows: Sequence[Mapping[str, Any]], names: Sequence[str], width: int) -> _Layout | None:
+    """Fit a table into a width, or return None."""
+    for time_format in (MINUTES, DAYS):
+        cells = {name: [_cell(row.get(name), time_format) for row in rows] for name in names}
+        titles = {name: _title(name, rows, time_format) for name in names}
+        widths = {name: max(map(cell_len, (titles[name], *cells[name]))) for name in names}
+        texts = [name for name in names if any(_is_text(row.get(name)) for row in rows)]
+        longest = max(texts, key=widths.__getitem__, default="")
+        room = width - sum(length + GAP for length in widths.values()) + GAP
+        if room + widths.get(longest, 0) >= min(MIN_WIDTH, widths.get(longest, 0)):
+            if longest:
+                widths[longest] += min(room, 0)
+            return _Layout(titles, cells, widths)
+    return None
+
+
+def _title(name: str, rows: Sequence[Mapping[str, Any]], time_format: str) -> str:
+    title = name.removesuffix("_at").removesuffix("_id").replace("_", " ").upper()
+    has_times = time_format == MINUTES and any(isinstance(row.get(name), datetime) for row in rows)
+    return f"{title} (UTC)" if has_times else title
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, dict | list) or (isinstance(value, str) and " " in value)
 
 
 def print_value(value: Any) -> None:
@@ -182,10 +257,14 @@ def print_value(value: Any) -> None:
         lists = {
             name: one for name, one in plain.items() if isinstance(one, list) and (not one or isinstance(one[0], dict))
         }
-        lines = {name: item for name, item in plain.items() if name not in lists}
+        lines = {name: item for name, item in plain.items() if name not in lists and name not in HIDDEN}
         _print_lines(lines)
-        for name, items in lists.items():
-            _print_items(items, f"No {name}.", blank_first=bool(lines))
+        for number, (name, items) in enumerate(lists.items()):
+            console().print("\n" if lines or number else "", end="")
+            words = name.replace("_", " ")
+            if len(lists) > 1 and items:
+                console().print(Text(words.capitalize(), style="bold"))
+            _print_items(items, f"No {words}.")
         print_next_page(cursor)
     else:
         console().print(Text(escape(str(plain))))
@@ -198,28 +277,14 @@ def print_turn(turn: dict[str, Any]) -> None:
     console().print(Text(escape(turn["content"])))
 
 
-def _print_items(items: list[Any], empty: str, *, blank_first: bool = False) -> None:
+def _print_items(items: list[Any], empty: str) -> None:
     if items and all(isinstance(item, dict) and {"role", "content", "occurred_at"} <= set(item) for item in items):
         for turn in items:
             print_turn(turn)
-        return
-    columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
-    if items and not columns:
+    elif items and not isinstance(items[0], dict):
         console().print(Text(escape("\n".join(map(str, items)))))
-        return
-    columns = [name for name in columns if name not in HIDDEN and any(item.get(name) not in EMPTY for item in items)]
-    longest = [max(len(name), *(len(_cell(item.get(name, ""))) for item in items)) for name in columns]
-    is_wide = sum(min(length, SHORT) + GAP for length in longest) > console().width * FOLDABLE
-    if len(columns) > MANY_COLUMNS and is_wide:
-        for number, item in enumerate(items):
-            if number or blank_first:
-                console().print()
-            _print_lines({name: item[name] for name in columns if item.get(name) not in EMPTY})
-        return
-    limit = SHORT if len(columns) > MANY_COLUMNS else None
-    rows = [[shorten(_cell(item.get(name, "")), limit) for name in columns] for item in items]
-    titles = {name: name.replace("_", " ").upper() for name in columns}
-    print_table(list(titles.values()), rows, empty, unbroken=[titles[name] for name in columns if name in UNBROKEN])
+    else:
+        print_table(items, empty)
 
 
 def _print_lines(values: dict[str, Any]) -> None:
@@ -228,27 +293,82 @@ def _print_lines(values: dict[str, Any]) -> None:
     column = max(map(len, values), default=0) + GAP
     for name, value in values.items():
         width = out.width - column if out.is_terminal else UNLIMITED
-        if out.is_terminal and isinstance(value, dict | list):
+        if name == "schema" and isinstance(value, dict) and (fields := render_schema(value)):
+            lines = ["", *(INDENT + escape(line) for line in fields)]
+        elif out.is_terminal and isinstance(value, dict | list):
             line = escape(_json_line(value))
             below = [INDENT + escape(one) for one in format_json(value, out.width - len(INDENT))]
             lines = [line] if _fits(line, width) else ["", *below]
         else:
-            text = _cell(value)
+            plain = format_time(value) if isinstance(value, datetime) else value
+            text = escape(plain if isinstance(plain, str) else to_json(plain))
             first, *others = wrap_text(text, width) if out.is_terminal else text.split("\n")
             lines = [first, *(" " * column + other for other in others)]
         label = name.ljust(column) if lines[0] else name
         out.print(Text.assemble((label, "bold"), "\n".join(lines)))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, time_format: str) -> str:
+    if value is None:
+        return ""
     if isinstance(value, datetime):
-        return format_time(value)
-    return escape(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+        return format(value.astimezone(UTC), time_format)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(value if isinstance(value, str) else to_json(value))
+
+
+# -- schemas
+
+_SHOWN = {"type", "properties", "items", "enum", "description", "title", "required", "$schema"}
+"""Keywords of a schema that have a place in its lines; others follow as JSON."""
+
+
+def render_schema(schema: Mapping[str, Any]) -> list[str]:
+    """Render a schema with a line for each property: its name, type, constraints and description."""
+    return [f"{name}  {kind}  {about}".rstrip() for name, kind, about in _align(list(_list_properties(schema, "")))]
+
+
+def _list_properties(schema: Mapping[str, Any], indent: str) -> Iterator[tuple[str, str, str]]:
+    properties, required = schema.get("properties"), schema.get("required")
+    for name, one in properties.items() if isinstance(properties, dict) else ():
+        part = one if isinstance(one, dict) else {}
+        limits = [f"{key} {_json_line(value)}" for key, value in part.items() if key not in _SHOWN]
+        needed = ["required"] if isinstance(required, list) and name in required else []
+        about = " ".join(filter(None, (", ".join(needed + limits), str(part.get("description", "")))))
+        yield indent + str(name), _name_type(one), about
+        items = part.get("items")
+        yield from _list_properties(items if isinstance(items, dict) else part, indent + INDENT)
+    if not indent and properties:
+        yield from ((key, _json_line(value), "") for key, value in schema.items() if key not in _SHOWN)
+
+
+def _name_type(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if isinstance(schema.get("enum"), list):
+        return " | ".join(map(_json_line, schema["enum"]))
+    kind = schema.get("type", "any")
+    kind = " | ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return f"{kind} of {_name_type(schema['items'])}" if kind == "array" and "items" in schema else kind
+
+
+def _align(rows: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Pad the first two columns, up to a limit."""
+    first, second = (min(max((cell_len(row[at]) for row in rows), default=0), _WIDEST) for at in (0, 1))
+    return ((name.ljust(first), kind.ljust(second), about) for name, kind, about in rows)
 
 
 # -- warnings
 
 WARNINGS = "warnings"
+LIFETIMES = {
+    **dict.fromkeys(("retention", "retention_days"), ("day", "for good")),
+    "ttl_seconds": ("second", "for good"),
+    "max_age_days": ("day", "no limit"),
+    "idle_seconds": ("second", "no limit"),
+}
+"""Fields that are lifetimes, with the units of numbers and the words for null."""
 _NAME_FIELDS = ("technical_name", "slug", "name", "id")
 
 
@@ -268,15 +388,28 @@ def list_warnings(answer: Any, where: str = "") -> Iterator[str]:
 
 
 def drop_warnings(answer: Any) -> Any:
-    """An answer as plain values without its warnings."""
+    """An answer as plain values for people, without its warnings."""
     if isinstance(answer, list):
         return [drop_warnings(one) for one in answer]
     if isinstance(answer, dict):
         return {name: drop_warnings(one) for name, one in answer.items()}
     plain = msgspec.to_builtins(answer, builtin_types=(datetime,))
     if isinstance(answer, msgspec.Struct):  # fields with their default values may be missing
-        return {name: drop_warnings(getattr(answer, name)) for name in plain if name != WARNINGS}
+        names = [name for name in answer.__struct_fields__ if name in plain or name in LIFETIMES]
+        return {name: _show_field(name, getattr(answer, name)) for name in names if name != WARNINGS}
     return plain
+
+
+def show_lifetime(name: str, value: int | str | None) -> str:
+    """A lifetime for people. `name` is the field."""
+    if isinstance(value, str) and value != FOR_GOOD:
+        return value.replace("_", " ")
+    unit, none = LIFETIMES[name]
+    return render_lifetime(value, unit) if isinstance(value, int) and value else none
+
+
+def _show_field(name: str, value: Any) -> Any:
+    return show_lifetime(name, value) if name in LIFETIMES else drop_warnings(value)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -6,8 +6,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -18,8 +20,18 @@ from ...errors import Forbidden, Invalid, NotFound
 from ...registry import open_engine, require_operation
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
-from .output import Json, console, count_noun, print_answer, print_dim, print_json, report_errors
-from .target import Profile, Target, check_url, open_memory, read_profile, transport_of, write_profile
+from .output import (
+    Json,
+    console,
+    count_noun,
+    print_answer,
+    print_dim,
+    print_json_line,
+    print_value,
+    print_warnings,
+    report_errors,
+)
+from .target import Profile, Target, check_url, find_override, open_memory, read_profile, transport_of, write_profile
 
 if TYPE_CHECKING:
     from ...core.events import Event
@@ -43,6 +55,7 @@ def login(
         line = f"Logged in to {url} as {status.role} of tenant {status.tenant}."
         answer = {"url": url, "role": status.role, "tenant": status.tenant}
         print_answer(answer, as_json, line)
+        print_warnings(filter(None, [find_override(url)]))
 
 
 def logout(context: typer.Context, as_json: Json = False) -> None:
@@ -54,6 +67,14 @@ def logout(context: typer.Context, as_json: Json = False) -> None:
         path.unlink(missing_ok=True)
         line = f"Logged out of {profile.url}." if profile else "You were not logged in."
         print_answer({"url": profile.url if profile else None}, as_json, line)
+
+
+def show_status(context: typer.Context, as_json: Json = False) -> None:
+    """Show the directory or server, the tenant, role and scope of the key, the storage, and the backlog of jobs."""
+    with open_memory(context) as memory:
+        status = memory.status()
+        plain = msgspec.to_builtins(status, builtin_types=(datetime,))
+        print_answer(status, as_json, lambda: print_value({"memory": transport_of(memory).place, **plain}))
 
 
 def serve(
@@ -147,7 +168,7 @@ def watch(
 
 def _print_event(event: Event, as_json: bool) -> None:
     if as_json:
-        return print_json(event)
+        return print_json_line(event)
     at = event.at.strftime("%H:%M:%S.%f")[:-3]
     place = "/".join(part for part in (event.dialect, event.name, event.session) if part)
     count = f"  {event.entries} entries" if event.entries > 1 else ""

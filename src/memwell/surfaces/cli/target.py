@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from ...errors import Invalid, NotFound, Unauthenticated
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport, Transport
 from .output import report_errors
+
+_PASSWORD = re.compile(r"(?<=:)//[^/@]*@")
 
 
 class Profile(msgspec.Struct):
@@ -50,8 +54,7 @@ class Target:
         profile = read_profile(config.profile_path)
         url = self.server_url
         if not url:
-            explicit_home = self.home or os.environ.get(configuration.PREFIX + "HOME")
-            return None if explicit_home else profile
+            return None if self.home or configuration.is_set("home") else profile
         check_url(url)
         key = config.api_key or (profile.api_key if profile and profile.url == url else "")
         if not key:
@@ -69,6 +72,8 @@ class Target:
                 yield memory
             return
         config = self.config()
+        if logging.lastResort is not None:  # it prints to stderr what functions raise
+            logging.getLogger("memwell.functions").addHandler(logging.lastResort)
         with Memory(config.home, tenant=config.tenant, worker=False) as memory:
             yield memory
             transport = transport_of(memory)
@@ -83,6 +88,16 @@ def open_memory(context: typer.Context) -> Iterator[Memory]:
     target: Target = context.obj
     with report_errors(), target.memory() as memory:
         yield memory
+
+
+def find_override(url: str) -> str | None:
+    """Explain why commands do not use a server after a login, or return None if they do."""
+    config = configuration.load()
+    if config.url == url or not (config.url or configuration.is_set("home")):
+        return None
+    name = "MEMWELL_URL" if config.url else "MEMWELL_HOME"
+    place = _PASSWORD.sub("//", config.url) or config.home_without_password
+    return f"{name} is set, so commands work on {place}. Unset it to use {_PASSWORD.sub('//', url)}."
 
 
 def transport_of(memory: Memory) -> Transport:

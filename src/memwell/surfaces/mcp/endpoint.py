@@ -1,30 +1,27 @@
 """MCP over Streamable HTTP at `/mcp`, without sessions: each request carries its key and gets one answer.
 
 `GET` (a stream of server messages) and `DELETE` (the end of a session) answer 405, as the protocol requires.
-
-The Host and Origin headers are checked against DNS rebinding. Only browsers send an Origin. Pages of this machine may call,
-and so may pages of the server's own origin if its Host cannot be a rebound name: an IP address, or the name that the server
-is bound to. Without an Origin, any Host is accepted if the server requires keys, since a proxy may pass on a public name.
-Without keys, the Host must be a loopback name.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from importlib import import_module
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
-from ...core.dispatch import dispatch
-from ...errors import Forbidden, Invalid, NotAllowed, Unavailable
-from ..rest.limits import read_body
+from ...core.dispatch import Pending, dispatch
+from ...errors import Invalid, NotAllowed, Unavailable
+from ..rest.limits import check_values
+from ..rest.origin import check_origin, read_headers
 from ..rest.responses import to_failure
+from ..rest.streams import WAIT_SHARE, wait_for_end, wait_for_events
 from . import require_package
 from .tools import Selection, build_tools
 
@@ -33,64 +30,13 @@ if TYPE_CHECKING:
 
     from ...core.access import Principal
     from ...core.operation import Operation
+    from ...workflows.live_runs import RunStart
     from ..rest.app import Server
-    from .protocol import Answer
+    from .protocol import Answer, Suspended
 
-_AUTHORITY = re.compile(
-    r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)(?::(?P<port>[0-9]{1,5}))?", re.ASCII
-)
-_ORIGIN = re.compile(r"(https?)://([^/?#@\\\s]+)", re.ASCII)
-_PORTS = {"http": 80, "https": 443}
-
-Authority = tuple[str, int | None]
-
-
-def check_origin(headers: Iterable[tuple[bytes, bytes]], bound: str, *, keys: bool) -> None:
-    hosts, origins = _list_values(headers, b"host"), _list_values(headers, b"origin")
-    host = _parse_authority(hosts[0]) if len(hosts) == 1 else None
-    if host is None or not (keys or _is_loopback(host[0])):
-        raise Forbidden("This server does not serve the Host of this request.")
-    if origins and not (len(origins) == 1 and _may_call(origins[0], host, bound)):
-        raise Forbidden("Pages of other origins may not call this server.")
-
-
-def _may_call(origin: str, host: Authority, bound: str) -> bool:
-    match = _ORIGIN.fullmatch(origin)
-    caller = _parse_authority(match[2]) if match else None
-    if match is None or caller is None:
-        return False
-    if _is_loopback(caller[0]):
-        return True
-    if not _is_address(host[0]) and host[0] != bound.lower():
-        return False
-    port = _PORTS[match[1]]
-    return (caller[0], caller[1] or port) == (host[0], host[1] or port)
-
-
-def _parse_authority(text: str) -> Authority | None:
-    match = _AUTHORITY.fullmatch(text.lower())
-    if match is None:
-        return None
-    port = int(match["port"]) if match["port"] else None
-    return None if port is not None and not 0 < port < 65536 else (match["host"].strip("[]"), port)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
-
-
-def _list_values(headers: Iterable[tuple[bytes, bytes]], header: bytes) -> list[str]:
-    return [value.decode("latin-1") for name, value in headers if name == header]
-
-
+MAX_BODY = 8 * 1024 * 1024
+MAX_VALUES = 10_000
+"""Bytes and JSON values of a message. The protocol server decodes it on the event loop."""
 _TOO_LONG = "The request took too long. It may still be carried out."
 
 
@@ -103,21 +49,24 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         config = self._server.config
         check_origin(scope["headers"], config.host, keys=self._server.auth)
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = read_headers(scope)
         principal = await self._server.principal(headers)
         if scope["method"] != "POST":
             error = NotAllowed("Only POST is allowed here: there are no sessions and no streams.", allowed="POST")
             return await to_failure(error)(scope, receive, send)
         selection = _parse_selection(scope["query_string"])
+        limit = min(config.max_body, MAX_BODY)
         try:
-            async with asyncio.timeout(config.request_timeout_s):
-                body = await read_body(receive, headers, config.max_body)
-                await asyncio.to_thread(_import_protocol)
+            async with AsyncExitStack() as held:
+                async with asyncio.timeout(config.request_timeout_s):
+                    body = await self._server.read_body(principal, receive, headers, limit, held)
+                    check_values(body, MAX_VALUES)
+                    await asyncio.to_thread(_import_protocol)
+                manager = self._build_manager(principal, selection)
+                async with manager.run():
+                    await manager.handle_request(scope, _replay_body(body, receive), send)
         except TimeoutError:
             raise Unavailable(_TOO_LONG) from None
-        manager = self._build_manager(principal, selection)
-        async with manager.run():
-            await manager.handle_request(scope, _replay_body(body, receive), send)
         return None
 
     def _build_manager(self, principal: Principal, selection: Selection) -> StreamableHTTPSessionManager:
@@ -127,23 +76,73 @@ class Endpoint:
         from .protocol import Caller, build_server
 
         def perform(operation: Operation, data: dict[str, Any]) -> Any:
-            return dispatch(self._server.engine, principal, operation, data)
+            return self._perform(principal, operation, data)
+
+        async def offload(work: Callable[[], Answer | Suspended], patient: bool) -> Answer:
+            return await self._offload(work, principal.tenant, patient)
 
         tools = build_tools(selection, principal.scope.kind if principal.scope else None)
-        server = build_server(tools, Caller(principal.scope, perform, self._offload))
-        limit = max(self._server.config.max_body, 1)
+        server = build_server(tools, Caller(principal.scope, perform, offload))
+        limit = max(min(self._server.config.max_body, MAX_BODY), 1)
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=limit)
 
-    async def _offload(self, work: Callable[[], Answer], patient: bool) -> Answer:
+    def _perform(self, principal: Principal, operation: Operation, data: dict[str, Any]) -> Any:
+        """Perform an operation. If it waits, return the rest of it, which holds no thread while it waits."""
+        from ...workflows.live_runs import collect_starts
+        from .protocol import Rest
+
+        server = self._server
+        if operation.name == "runs.events":
+            found = dispatch(server.engine, principal, operation, {**data, "timeout_s": 0})
+            timeout_s = min(float(data.get("timeout_s") or 0), server.config.request_timeout_s * WAIT_SHARE)
+            if found.events or found.over or not timeout_s:
+                return found
+            return Rest(partial(_wait_for_events, server, principal, data["run"], data.get("after", 0), timeout_s))
+        with collect_starts() as starts:
+            result = dispatch(server.engine, principal, operation, data, wait=False)
+        if isinstance(result, Pending):
+            return Rest(partial(_wait_for_job, server, principal.tenant, result))
+        return Rest(partial(_wait_for_run, server, starts[0], result)) if starts else result
+
+    async def _offload(self, work: Callable[[], Answer | Suspended], tenant: str, patient: bool) -> Answer:
+        from .protocol import Suspended
+
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._server.config.request_timeout_s):
-                answer = await self._server.in_thread(work, patient=patient)
+                answer = await self._server.in_thread(work, tenant, patient=patient)
+                while isinstance(answer, Suspended):
+                    last = await answer.rest.wait()
+                    answer = await self._server.in_thread(partial(answer.answer, last), tenant, patient=False)
         except TimeoutError:
             raise Unavailable(_TOO_LONG) from None
         if answer.operation is not None:
             self._server.metrics.record(answer.operation, answer.status, time.perf_counter() - started)
         return answer
+
+
+async def _wait_for_job(server: Server, tenant: str, pending: Pending) -> Callable[[], Any]:
+    job = await server.wait_for_job(pending, tenant)
+    return lambda: pending.complete(job)
+
+
+async def _wait_for_run(server: Server, start: RunStart, begun: Any) -> Callable[[], Any]:
+    """Wait for a run, but not longer than a request may take. The answer names a run that goes on."""
+    if start.events is None:
+        return lambda: start.read(start.run_id)
+    try:
+        async with asyncio.timeout(server.config.request_timeout_s * WAIT_SHARE):
+            in_time = await wait_for_end(start.events, server.stopping)
+    except TimeoutError:
+        in_time = False
+    return lambda: start.read(start.run_id) if in_time else begun
+
+
+async def _wait_for_events(
+    server: Server, principal: Principal, run: str, after: int, timeout_s: float
+) -> Callable[[], Any]:
+    found = await wait_for_events(server, principal, run, after, timeout_s)
+    return lambda: found
 
 
 def _import_protocol() -> None:

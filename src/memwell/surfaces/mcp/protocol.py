@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from mcp.server import Server, ServerRequestContext
@@ -26,45 +26,76 @@ from .tools import INSTRUCTIONS, Tool
 
 log = logging.getLogger("memwell.mcp")
 
+_FAILED = ("failed", "interrupted", "cancelled")
+"""The statuses of runs that did not succeed."""
+
 
 class Answer(NamedTuple):
-    """The result of a tool as text and as an object, with the status and name of its operation."""
+    """The result of a tool as text and as an object, with the status and name of its operation. A run that was begun or
+    repeated and did not succeed is an error too, though its operation succeeded."""
 
     text: str
     structured: dict[str, Any]
     status: int
     operation: str | None = None
+    has_failed: bool = False
 
     @property
     def is_error(self) -> bool:
-        return self.status >= 400
+        return self.status >= 400 or self.has_failed
+
+
+class Rest(NamedTuple):
+    """The rest of an operation that waits. `wait` waits on the event loop, and returns the work that makes the result."""
+
+    wait: Callable[[], Awaitable[Callable[[], Any]]]
+
+
+class Suspended(NamedTuple):
+    """A tool that waits: the rest of its operation, and how to answer with the result of the last work."""
+
+    rest: Rest
+    answer: Callable[[Callable[[], Any]], Answer]
 
 
 class Caller(NamedTuple):
-    """The client of the tools: its scope, and how to perform operations for it.
+    """The client of the tools: its scope, and how to perform operations for it. An operation that waits may return its `Rest`.
 
-    `offload` runs work off the event loop. Its second argument is true if the work may wait for seconds.
+    `offload` runs work off the event loop. Its second argument is true if the work may take seconds.
     """
 
     scope: Scope | None
     perform: Callable[[Operation, dict[str, Any]], Any]
-    offload: Callable[[Callable[[], Answer], bool], Awaitable[Answer]]
+    offload: Callable[[Callable[[], Answer | Suspended], bool], Awaitable[Answer]]
 
 
-def run_tool(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer:
+def run_tool(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer | Suspended:
     """Run a tool in this thread. Return errors as answers."""
-    name: str | None = None
-    try:
+    found: list[Operation] = []
+
+    def start() -> Any:
         operation, data = tool.build_request(arguments, caller.scope)
-        name = operation.name
-        return _to_success(operation, caller.perform(operation, data))
+        found.append(operation)
+        return caller.perform(operation, data)
+
+    return _answer(tool, arguments, found, start)
+
+
+def _answer(
+    tool: Tool, arguments: Mapping[str, Any], found: Sequence[Operation], work: Callable[[], Any]
+) -> Answer | Suspended:
+    try:
+        result = work()
+        if isinstance(result, Rest):
+            return Suspended(result, lambda last: cast(Answer, _answer(tool, arguments, found, last)))
+        return _to_success(found[0], result)
     except MemwellError as error:
         if error.status >= 500:
             log.warning("tool.failed", extra={"tool": tool.name, "code": error.code})
-        return to_failure(error, name)
+        return to_failure(tool.rename_fields(error, arguments), found[0].name if found else None)
     except Exception as error:
         log.exception("tool.crashed", extra={"tool": tool.name, "error": type(error).__name__})
-        return to_failure(MemwellError(), name)
+        return to_failure(MemwellError(), found[0].name if found else None)
 
 
 def to_failure(error: MemwellError, operation: str | None = None) -> Answer:
@@ -79,7 +110,9 @@ def _to_success(operation: Operation, result: Any) -> Answer:
     if not isinstance(value, dict):
         value = {"result": value}
         encoded = msgspec.json.encode(value)
-    return Answer(encoded.decode(), value, operation.status, operation.name)
+    awaits_run = operation.writes and operation.patient  # those that read or cancel a run tell how it is
+    has_failed = awaits_run and value.get("status") in _FAILED
+    return Answer(encoded.decode(), value, operation.status, operation.name, has_failed)
 
 
 logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it logs every request

@@ -21,7 +21,7 @@ from mcp.server.stdio import stdio_server
 from ...core.access import Scope
 from ...core.operation import Operation
 from ...errors import TooLarge
-from .protocol import Answer, Caller, build_server
+from .protocol import Answer, Caller, Suspended, build_server
 from .tools import Tool
 
 THREADS = 16
@@ -50,8 +50,8 @@ def serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_
 async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
     limiter = anyio.CapacityLimiter(THREADS)
 
-    async def offload(work: Callable[[], Answer], _: bool) -> Answer:
-        return await anyio.to_thread.run_sync(work, limiter=limiter)
+    async def offload(work: Callable[[], Answer | Suspended], _: bool) -> Answer:
+        return cast(Answer, await anyio.to_thread.run_sync(work, limiter=limiter))  # `perform` waits
 
     server = build_server(tools, Caller(scope, perform, offload))
     lines = Lines(0, max_line)

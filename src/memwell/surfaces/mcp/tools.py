@@ -5,17 +5,18 @@ The texts of the table are constants, so no stored data reaches a model before i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from ...core.access import OwnerKind, Scope
-from ...core.operation import Operation
-from ...errors import Forbidden, Invalid
+from ...core.operation import Operation, build_schemas
+from ...errors import Forbidden, Invalid, MemwellError
+from ...model.field_readers import list_nullable
 from ...model.fields import MAX_REQUEST_DEPTH, check_json
 from ...registry import OPERATIONS
-from ..schemas import build_schemas
 
 REF = "#/$defs/{name}"
 _PREFIX = REF.format(name="")
@@ -135,7 +136,7 @@ TABLE = (
         {
             "content": "The text to remember.",
             "messages": "The messages, oldest first.",
-            "session": "The conversation that it belongs to. Required for messages of a flow.",
+            "session": "The conversation that it belongs to. Required for messages of a flow. Omit it for what is not about one.",
             "importance": "From 0 (trivial) to 1 (vital). Flows only.",
         },
     ),
@@ -157,12 +158,13 @@ TABLE = (
     Entry(
         "list_memories",
         "List memories",
-        "List remembered statements with their ids, oldest first. To find something in particular, use `search_memory`.",
+        "List remembered statements with their ids, also those of conversations. To find something in particular, use "
+        "`search_memory`.",
         (
             Route("user", "users.memories", "user limit cursor as_of valid_at"),
             Route("flow", "flows.memories", "flow session limit cursor as_of valid_at"),
         ),
-        {"session": "List only the statements of this conversation. Omit it for those of the whole flow. Flows only."},
+        {"session": "List only the statements of this conversation. Omit it for all statements. Flows only."},
     ),
     Entry(
         "get_memory",
@@ -241,16 +243,40 @@ class Tool:
     def build_request(self, arguments: Mapping[str, Any], scope: Scope | None) -> tuple[Operation, dict[str, Any]]:
         """Return the operation for these arguments, and its data with the user or flow of the scope."""
         check_json(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
-        data = {name: value for name, value in arguments.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
         if scope is not None:
-            data = self._apply_scope(data, scope)
-        route = self._choose_route(data)
+            given = self._apply_scope(given, scope)
+        route = self._choose_route(given)
         names = route.map_fields()
+        # Many models send null for what they omit. It is kept where it means something else.
+        nullable = list_nullable(OPERATIONS[route.operation].request)
+        nulls = [name for name, value in arguments.items() if value is None and names.get(name) in nullable]
+        data = {**given, **dict.fromkeys(nulls)}
         for name in data:
             if name not in names and name != "tenant":
-                known = ", ".join(f"`{one}`" for one in names)
-                raise Invalid(f"There is no field `{name}` here. The fields are {known}.", field=name)
+                raise self._refuse_field(name, route, scope)
         return OPERATIONS[route.operation], {names.get(name, name): value for name, value in data.items()}
+
+    def rename_fields(self, error: MemwellError, arguments: Mapping[str, Any]) -> MemwellError:
+        """Return an error of an operation in the words of this tool, whose fields may have other names."""
+        for route in self.routes:
+            for shown, inner in route.map_fields().items():
+                if shown != inner and shown in arguments:
+                    error.message = re.sub(rf"`{inner}\b", f"`{shown}", error.message)
+                    if "field" in error.details:
+                        error.details["field"] = re.sub(rf"^{inner}\b", shown, str(error.details["field"]))
+        return error
+
+    def _refuse_field(self, name: str, route: Route, scope: Scope | None) -> Invalid:
+        """Return the error for a field that this route does not have."""
+        others = [one for one in self.routes if one is not route and name in one.map_fields()]
+        of_kind = [one for one in others if one.kind == route.kind]
+        if of_kind:
+            return Invalid(f"Give either `{name}` or `{route.selector}`, not both.", field=name)
+        if others and scope is None:
+            return Invalid(f"`{name}` is for a {others[0].kind} only: omit it for a {route.kind}.", field=name)
+        known = ", ".join(f"`{one}`" for one in route.map_fields() if scope is None or one != scope.kind)
+        return Invalid(f"There is no field `{name}` here. The fields are {known}.", field=name)
 
     def _apply_scope(self, data: dict[str, Any], scope: Scope) -> dict[str, Any]:
         for kind in KINDS:
@@ -262,8 +288,10 @@ class Tool:
         routes = self.routes
         if len({route.kind for route in routes}) > 1:
             kinds = [kind for kind in KINDS if kind in data]
-            if len(kinds) != 1:
-                raise Invalid(f"{ONE_OWNER[:-1]}, and not both.", field="user")
+            if not kinds:
+                raise Invalid("`user` or `flow` is missing: give one of them.", field="user")
+            if len(kinds) > 1:
+                raise Invalid(f"{ONE_OWNER[:-1]}, not both.", field="flow")
             routes = tuple(route for route in routes if route.kind == kinds[0])
         return next((route for route in routes if route.selector in data), routes[-1])
 

@@ -1,7 +1,8 @@
 """The ASGI application: operations at their routes, and fixed pages.
 
-The event loop reads a request, and a thread carries it out. Operations that may wait for long and authentication have their own
-threads, so that quick work does not queue behind them. A request that waits for a run holds no thread.
+The event loop reads a request, and a thread carries it out. Operations that may take long, large bodies and authentication have
+their own threads, so that quick work does not queue behind them, and tenants take turns. A request that waits for a run or a job
+holds no thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -23,30 +25,43 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ...config import Config
-from ...core.access import Authenticator, Principal
-from ...core.dispatch import dispatch
+from ...core.access import Authenticator, Principal, require_role
+from ...core.dispatch import Pending, dispatch
 from ...core.engine import Engine
 from ...core.operation import Operation
-from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, NotFound, Unavailable
+from ...errors import Invalid, MemwellError, NotAllowed, NotFound, Unavailable, WrongType
+from ...jobs.queue import StoredJob
 from ...model.fields import NONE
 from ...registry import OPERATIONS
 from ...version import __version__
 from ..mcp.endpoint import Endpoint
 from . import file_transfer, openapi
-from .limits import ThreadPool, TimeLimit, read_body
+from .limits import (
+    LARGE_BODY,
+    LARGE_BYTES,
+    LARGE_KEY_BYTES,
+    LARGE_TENANT_BYTES,
+    LARGE_THREADS,
+    ByteBudget,
+    ThreadPool,
+    TimeLimit,
+    decode_json,
+    largest_body,
+    read_body,
+    release_memory,
+)
+from .origin import check_origin, read_headers
 from .responses import SAFE_HEADERS, Reply, log_failure, to_failure, to_success
-from .streams import RUN_OPERATIONS, EventBridge, EventStream, RunStream, answer_run_request, find_runs
+from .streams import RUN_OPERATIONS, EventStream, RunStream, answer_run_request, find_runs
 
 T = TypeVar("T")
 
-THREADS = 32
+THREADS, TENANT_THREADS, TENANT_PATIENT_THREADS = 32, 24, 8
 AUTH_THREADS = 8
 MAX_PENDING = 512
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
-PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
-"""Pages without a key. They contain nothing about tenants."""
-SIGNED = (file_transfer.DOWNLOAD_PATH,)
-"""Pages whose address contains the permission."""
+"""Requests of a tenant that are processed or wait for a thread."""
+WAITS_PER_POLL = 200
+"""With more requests than this waiting for jobs, each looks less often than every second."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 
@@ -101,6 +116,8 @@ class HttpRequest(NamedTuple):
         elif self.operation.method not in ("GET", "DELETE"):
             if self.query:
                 raise Invalid("Send the fields of this request as JSON in the body, not in the query string.")
+            if self.body and not file_transfer.is_json(self.headers):
+                raise WrongType("Send the fields of this request as JSON, with the Content-Type `application/json`.")
             data = self._parse_body()
         else:
             if self.body.strip() not in (b"", b"{}"):
@@ -128,12 +145,7 @@ class HttpRequest(NamedTuple):
         return fields
 
     def _parse_body(self) -> dict[str, Any]:
-        try:
-            data = msgspec.json.decode(self.body) if self.body else {}
-        except RecursionError:
-            raise Invalid("The body is nested too deeply.") from None
-        except (msgspec.DecodeError, ValueError) as error:
-            raise Invalid(f"The body is not valid JSON: {error}.") from None
+        data = decode_json(self.body)
         if not isinstance(data, dict):
             raise Invalid("The body must be a JSON object.")
         return data
@@ -163,11 +175,20 @@ class Server:
         self.authenticator = Authenticator(engine.store.control, engine.clock, config.rate_limit)
         self.metrics = Metrics()
         self.stopping = asyncio.Event()
-        self.bridges: set[EventBridge] = set()
+        self.events = EventStream(self)
         self._router = Router(OPERATIONS.values())
         self._pages = _build_pages(self)
-        self._quick: ThreadPool[Any] = ThreadPool(THREADS, "memwell-request")
-        self._patient: ThreadPool[Any] = ThreadPool(THREADS, "memwell-wait")
+        self._quick: ThreadPool[Any] = ThreadPool(
+            THREADS, "memwell-request", share=TENANT_THREADS, most_pending=MAX_PENDING
+        )
+        self._patient: ThreadPool[Any] = ThreadPool(
+            THREADS, "memwell-wait", share=TENANT_PATIENT_THREADS, most_pending=MAX_PENDING
+        )
+        self._large: ThreadPool[Any] = ThreadPool(LARGE_THREADS, "memwell-large", share=1, most_pending=MAX_PENDING)
+        self._budget = ByteBudget(
+            LARGE_BYTES, LARGE_TENANT_BYTES, LARGE_KEY_BYTES, lambda: self._large.run(release_memory)
+        )
+        self._waiting = 0
         self._auth_threads: ThreadPool[Principal] = ThreadPool(AUTH_THREADS, "memwell-auth")
         self._uploads = file_transfer.Uploads(self)
 
@@ -193,7 +214,7 @@ class Server:
     async def principal(self, headers: dict[bytes, bytes], *, counted: bool = True) -> Principal:
         """Authenticate the request by its key, before its body is read."""
         if not self.auth:
-            _check_loopback(headers)
+            check_origin(headers.items(), self.config.host, keys=False)
             principal = Principal(self.config.tenant, "operator", "local")
         else:
             secret = _read_key(headers)
@@ -210,18 +231,19 @@ class Server:
         factor = file_transfer.UPLOAD_TIME_FACTOR if operation.carries else 1.0
         limit = TimeLimit(self.config.request_timeout_s * factor, operation)
         try:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
+            headers = read_headers(scope)
             principal = await self.principal(headers)
             request = HttpRequest(principal, operation, values, scope["query_string"], headers, b"")
             if operation.carries is not None:
                 return await self._uploads.answer(request, receive)
-            request = request._replace(body=await read_body(receive, headers, self.config.max_body))
-            if operation.name in RUN_OPERATIONS:
-                return await answer_run_request(self, request, limit)
-            return await self.in_thread(lambda: self.perform(request), patient=operation.patient)
+            require_role(principal, operation)
+            most = largest_body(operation, self.config.max_body)
+            async with AsyncExitStack() as held:
+                body = await self.read_body(principal, receive, headers, most, held)
+                return await self._answer(request._replace(body=body), limit)
         except asyncio.CancelledError as error:
             if limit.has_caused(error):
-                return to_failure(limit.answer)
+                return limit.answer
             if self.stopping.is_set():  # the grace period is over
                 advice = "The request may still be done: check before you repeat it."
                 return to_failure(Unavailable(f"The server is being stopped. {advice}"))
@@ -231,21 +253,72 @@ class Server:
         finally:
             limit.lift()
 
-    def in_thread(self, work: Callable[[], T], *, patient: bool) -> asyncio.Future[T]:
-        """Start work in a thread; `patient` work may wait for seconds."""
-        threads = self._patient if patient else self._quick
-        if threads.pending >= MAX_PENDING:
-            raise Unavailable("Too many requests are being processed: try again in a moment.")
-        return threads.run(work)
+    async def read_body(
+        self, principal: Principal, receive: Receive, headers: dict[bytes, bytes], limit: int, held: AsyncExitStack
+    ) -> bytes:
+        """Read a body up to a limit. A large one has its share of memory until `held` is closed."""
 
-    def perform(self, request: HttpRequest) -> Reply:
-        operation, strict = request.operation, request.operation.method not in ("GET", "DELETE")
-        return self.reply_to(
-            operation,
-            lambda: dispatch(
-                self.engine, request.principal, operation, request.data(), key=request.idempotency_key(), strict=strict
-            ),
+        async def when_large(size: int) -> None:
+            await held.enter_async_context(self._budget.hold(principal.tenant, principal.actor, size))
+
+        return await read_body(receive, headers, limit, when_large)
+
+    async def _answer(self, request: HttpRequest, limit: TimeLimit) -> Reply:
+        if request.operation.name in RUN_OPERATIONS:
+            return await answer_run_request(self, request, limit)
+        tenant = request.principal.tenant
+        if len(request.body) > LARGE_BODY:
+            answer = await self._large.run(lambda: self.perform(request), tenant)
+        else:
+            answer = await self.in_thread(lambda: self.perform(request), tenant, patient=request.operation.patient)
+        return await self.complete(request.operation, tenant, answer)
+
+    def in_thread(self, work: Callable[[], T], tenant: str, *, patient: bool) -> asyncio.Future[T]:
+        """Start work of a tenant in a thread; `patient` work may take seconds."""
+        return (self._patient if patient else self._quick).run(work, tenant)
+
+    async def complete(self, operation: Operation, tenant: str, answer: Reply | Pending) -> Reply:
+        """Return a reply. If it waits for a job, wait without holding a thread."""
+        if isinstance(answer, Reply):
+            return answer
+        job = await self.wait_for_job(answer, tenant)
+        return await self.in_thread(
+            lambda: self.reply_to(operation, lambda: answer.complete(job)), tenant, patient=False
         )
+
+    async def wait_for_job(self, pending: Pending, tenant: str) -> StoredJob | None:
+        """Look at a job at growing intervals, until it has ended, the time is up, or the server is being stopped."""
+        clock = asyncio.get_running_loop().time
+        until, pause = clock() + pending.timeout_s, 0.005
+        self._waiting += 1
+        try:
+            while True:
+                job = await self.in_thread(pending.poll, tenant, patient=True)
+                left = until - clock()
+                if job is None or job.is_over or left <= 0 or self.stopping.is_set():
+                    return job
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopping.wait(), min(pause, left))
+                pause = min(pause * 1.5, max(0.25, self._waiting / WAITS_PER_POLL))
+        finally:
+            self._waiting -= 1
+
+    def perform(self, request: HttpRequest) -> Reply | Pending:
+        """Return the reply to a request, or the rest of a call that waits for a job."""
+        operation, strict = request.operation, request.operation.method not in ("GET", "DELETE")
+        try:
+            result = dispatch(
+                self.engine,
+                request.principal,
+                operation,
+                request.data(),
+                key=request.idempotency_key(),
+                strict=strict,
+                wait=False,
+            )
+            return result if isinstance(result, Pending) else to_success(operation, result)
+        except Exception as error:  # noqa: BLE001 -- it is logged
+            return log_failure(operation, error)
 
     def reply_to(self, operation: Operation, work: Callable[[], Any]) -> Reply:
         """Do work and return its result or error as a reply. Errors are logged even if the client has left."""
@@ -256,10 +329,9 @@ class Server:
 
     def close(self) -> None:
         """Stop all threads and close the engine. Interrupt runs first, because the rest may take longer than the grace period."""
-        for bridge in self.bridges:
-            bridge.join()
-        find_runs(self.engine).interrupt()
-        for threads in (self._auth_threads, self._quick, self._patient):
+        self.events.close()
+        find_runs(self.engine).interrupt(self.engine)
+        for threads in (self._auth_threads, self._quick, self._patient, self._large):
             threads.close()
         self.engine.close()
 
@@ -269,15 +341,6 @@ def _read_key(headers: dict[bytes, bytes]) -> str | None:
     if scheme.lower() == "bearer":
         return token.strip()
     return headers[b"x-api-key"].decode("latin-1").strip() if b"x-api-key" in headers else None
-
-
-def _check_loopback(headers: dict[bytes, bytes]) -> None:
-    """Without keys, allow only programs on this machine: no page of another origin, no rebound host name."""
-    host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    from_elsewhere = bool(origin) and origin.split("://")[-1].rsplit(":", 1)[0] not in LOOPBACK
-    if host not in LOOPBACK or from_elsewhere:
-        raise Forbidden("Without keys, only requests from this machine to its own address are answered.")
 
 
 # -- pages
@@ -335,15 +398,18 @@ def _build_pages(server: Server) -> Starlette:
         worker = server.engine.worker.running
         gauges = {
             "memwell_worker_running": ("1 if this process runs background jobs.", float(worker)),
-            "memwell_event_streams": ("Open streams of events.", float(len(server.bridges))),
+            "memwell_event_streams": ("Open streams of events.", float(len(server.events.quota))),
         }
-        return PlainTextResponse(server.metrics.render(gauges), media_type="text/plain; version=0.0.4")
+        text = server.metrics.render(gauges)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4", headers=SAFE_HEADERS)
 
     async def openapi_document(request: Request) -> Response:
         return Response(openapi.document_bytes(), media_type="application/json", headers=SAFE_HEADERS)
 
     async def docs(request: Request) -> Response:
-        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        policy = (
+            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
         return HTMLResponse(openapi.docs_page(), headers={**SAFE_HEADERS, "content-security-policy": policy})
 
     return Starlette(
@@ -354,12 +420,12 @@ def _build_pages(server: Server) -> Starlette:
             Route("/metrics", metrics),
             Route("/openapi.json", openapi_document),
             Route("/docs", docs),
-            Route("/v1/events", EventStream(server), methods=["GET"]),
+            Route("/v1/events", server.events, methods=["GET"]),
             Route("/v1/runs/{run}/stream", RunStream(server), methods=["GET"]),
             Route(file_transfer.DOWNLOAD_PATH, file_transfer.Downloads(server), methods=["GET"]),
             Route("/mcp", Endpoint(server)),
         ],
-        exception_handlers={404: _answer_not_found, 405: _answer_not_found, MemwellError: _answer_error},
+        exception_handlers={404: _answer_not_found, 405: _answer_not_allowed, MemwellError: _answer_error},
     )
 
 
@@ -369,6 +435,11 @@ def _json_page(value: Any) -> Response:
 
 async def _answer_not_found(request: Request, error: Exception) -> Any:
     return to_failure(NotFound("There is no such page; /docs lists them."))
+
+
+async def _answer_not_allowed(request: Request, error: Any) -> Any:
+    allowed = ", ".join(sorted(error.headers["Allow"].split(", ")))
+    return to_failure(NotAllowed(f"{request.method} is not possible here; {allowed} is.", allowed=allowed))
 
 
 async def _answer_error(request: Request, error: Exception) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
@@ -14,13 +14,13 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from ...core.access import require_role
-from ...core.dispatch import Call, dispatch
+from ...core.dispatch import Pending
 from ...core.operation import Operation
-from ...errors import Invalid, MemwellError, TooLarge, Unavailable
+from ...errors import Invalid, MemwellError, TooLarge
 from ...extract.kinds import content_disposition
-from ...files.session_files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
+from ...files.session_files import open_link, parse_link, read_piece
 from ...model.fields import MAX_FILE
-from .limits import TenantQuota, read_body
+from .limits import PacedReceive, TenantQuota, read_body
 from .responses import Reply
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MAX_JSON = MAX_FILE * 4 // 3 + 1024**2
 MAX_FIELD = 64 * 1024
 MAX_HEAD = 8 * 1024
 MAX_PARTS = 16
-MAX_UPLOADS, MAX_TENANT_UPLOADS = 16, 4
+MAX_UPLOADS, MAX_TENANT_UPLOADS, MAX_KEY_UPLOADS = 16, 4, 2
 """Uploads at a time: each is in memory."""
 MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS = 32, 8
 MIN_BYTES_PER_SECOND = 16 * 1024
@@ -81,6 +81,12 @@ def is_file(operation: Operation, query: bytes, headers: Mapping[bytes, bytes]) 
         return any(name == "filename" for name, _ in parse_qsl(query.decode("latin-1"), max_num_fields=50))
     except ValueError:  # reported when the query is read
         return False
+
+
+def is_json(headers: Mapping[bytes, bytes]) -> bool:
+    """Return True if the Content-Type of a body is JSON, or one that some programs use for everything."""
+    kind = _content_type(headers)
+    return kind in _JSON or kind.endswith("+json")
 
 
 def read_fields(
@@ -194,62 +200,37 @@ def _content_type(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
 
-class _PacedReceive:
-    """Receives a body at a minimal pace: each received byte extends the time limit."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._until = asyncio.get_running_loop().time() + GRACE_S
-
-    async def __call__(self) -> Message:
-        try:
-            async with asyncio.timeout_at(self._until):
-                message = await self._receive()
-        except TimeoutError:
-            raise Unavailable("The upload is too slow. Nothing was stored: try again on a faster connection.") from None
-        self._until += len(message.get("body", b"")) / MIN_BYTES_PER_SECOND
-        return message
-
-
 class Uploads:
     """Handler of the operations that carry a file. It releases its slot before it waits for the text of the file."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._quota = TenantQuota(MAX_UPLOADS, MAX_TENANT_UPLOADS)
+        self._quota = TenantQuota(MAX_UPLOADS, MAX_TENANT_UPLOADS, MAX_KEY_UPLOADS)
 
     async def answer(self, request: HttpRequest, receive: Receive) -> Reply:
         server, operation = self._server, request.operation
         require_role(request.principal, operation)
-        async with self._quota.acquire(request.principal.tenant):
-            reply, file = await self._read_and_store(request, receive)
-        if file is None or file.job is None:
-            return reply
-        call = Call(server.engine, request.principal, operation)
-        at = OfSession(**dict(zip(operation.path_fields, request.values, strict=True)))
-        return await server.in_thread(
-            lambda: server.reply_to(operation, lambda: wait_for_text(call, at, file)), patient=True
-        )
+        tenant = request.principal.tenant
+        paced = PacedReceive(receive, MIN_BYTES_PER_SECOND, GRACE_S)
+        first = await paced()  # nothing is held for a client that sends nothing
+        async with self._quota.acquire(tenant, request.principal.actor):
+            answer = await self._read_and_store(request, first, paced)
+        return await server.complete(operation, tenant, answer)
 
-    async def _read_and_store(self, request: HttpRequest, receive: Receive) -> tuple[Reply, FileInfo | None]:
+    async def _read_and_store(self, request: HttpRequest, first: Message, paced: PacedReceive) -> Reply | Pending:
         """Hold the body only here, so that its memory is free when the slot is."""
         limit = MAX_RAW if is_file(request.operation, request.query, request.headers) else MAX_JSON
         limit = max(limit, self._server.config.max_body)
-        body = await read_body(_PacedReceive(receive), request.headers, limit)
-        return await self._server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
+        messages = [first]
 
-    def _store(self, request: HttpRequest) -> tuple[Reply, FileInfo | None]:
-        storing = replace(request.operation, run=store_file)
-        found: list[FileInfo] = []
+        async def receive() -> Message:
+            return messages.pop() if messages else await paced()
 
-        def work() -> FileInfo:
-            file: FileInfo = dispatch(
-                self._server.engine, request.principal, storing, request.data(), key=request.idempotency_key()
-            )
-            found.append(file)
-            return file
-
-        return self._server.reply_to(request.operation, work), found[0] if found else None
+        body = await read_body(receive, request.headers, limit)
+        request = request._replace(body=body)
+        return await self._server.in_thread(
+            lambda: self._server.perform(request), request.principal.tenant, patient=True
+        )
 
 
 class Downloads:
@@ -257,13 +238,13 @@ class Downloads:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._quota = TenantQuota(MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS)
+        self._quota = TenantQuota(MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS, MAX_TENANT_DOWNLOADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self._server.engine
         link = parse_link(engine, scope["path_params"]["token"])
         async with self._quota.acquire(link.tenant, wait=False):
-            file, first = await self._server.in_thread(lambda: open_link(engine, link), patient=True)
+            file, first = await self._server.in_thread(lambda: open_link(engine, link), link.tenant, patient=True)
             headers = [(name.encode(), value.encode("latin-1")) for name, value in _download_headers(file).items()]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             try:
@@ -280,8 +261,8 @@ class Downloads:
                 await send({"type": "http.response.body", "body": part, "more_body": more})
             if not more:
                 return
-            at = sent
-            part = await self._server.in_thread(lambda at=at: read_piece(engine, link, file, at), patient=True)  # type: ignore[misc]
+            reading = functools.partial(read_piece, engine, link, file, sent)
+            part = await self._server.in_thread(reading, link.tenant, patient=True)
 
 
 def _download_headers(file: File) -> dict[str, str]:

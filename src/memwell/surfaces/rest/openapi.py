@@ -13,15 +13,24 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from ...core.operation import Operation
+from ...core.operation import Operation, build_schemas
 from ...errors import tree
+from ...model.fields import MAX_KEY
 from ...registry import OPERATIONS
 from ...version import __version__
-from ..schemas import build_schemas
+from .streams import RUN_OPERATIONS
 
 REF = "#/components/schemas/{name}"
-_HEADERS: list[tuple[str, dict[str, Any]]] = [
-    ("Idempotency-Key", {"schema": {"type": "string"}}),
+_REPEATABLE: list[tuple[str, dict[str, Any]]] = [
+    (
+        "Idempotency-Key",
+        {
+            "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+            "description": "The same request with the same key is done once. Printable ASCII characters.",
+        },
+    )
+]
+_VERSIONED: list[tuple[str, dict[str, Any]]] = [
     (
         "If-Match",
         {
@@ -51,6 +60,56 @@ _ERROR = {
 }
 
 
+_FILE = {"type": "string", "format": "binary", "minLength": 1}
+_ABOUT_FILES = "If the body is the file itself, its name is in the header `X-Filename`, percent-encoded."
+_ACCEPTED = "The run takes longer than the request may. It goes on: read it at the address in `Location`."
+_FAILURE = {
+    "default": {
+        "description": "An error; its message says what to do.",
+        "content": {"application/json": {"schema": {"$ref": REF.format(name="Error")}}},
+    }
+}
+
+
+class Page(NamedTuple):
+    """A page beside the operations; all of them answer GET. A stream names the type of its events, and the query its filters."""
+
+    name: str
+    path: str
+    summary: str
+    media_type: str
+    event: str | None = None
+    query: tuple[str, ...] = ()
+    public: bool = False
+
+
+_STREAM = "text/event-stream"
+_JSON = "application/json"
+PAGES = (
+    Page(
+        "events.stream",
+        "/v1/events",
+        "Stream every read and write as it happens, or those of one `flow`, `user` or `session`.",
+        _STREAM,
+        "Event",
+        ("flow", "user", "session"),
+    ),
+    Page("runs.stream", "/v1/runs/{run}/stream", "Stream the events of a run until it is over.", _STREAM, "RunEvent"),
+    Page(
+        "files.download",
+        "/v1/files/{token}",
+        "Download a file of a session by its link, which is the permission.",
+        "application/octet-stream",
+        public=True,
+    ),
+    Page("server.health", "/health", "Answer as long as the process runs.", _JSON, public=True),
+    Page(
+        "server.ready", "/ready", "Answer if the storage does and the server is not being stopped.", _JSON, public=True
+    ),
+    Page("server.metrics", "/metrics", "Return counters for Prometheus.", "text/plain", public=True),
+)
+
+
 class Field(NamedTuple):
     """A field of a request in the documentation."""
 
@@ -63,24 +122,24 @@ class Field(NamedTuple):
 
 @cache
 def document_bytes() -> bytes:
-    return msgspec.json.encode(build_document(OPERATIONS.values()))
+    return msgspec.json.encode(build_document(OPERATIONS.values(), PAGES))
 
 
-def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
+def build_document(operations: Iterable[Operation], pages: Iterable[Page] = ()) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
-    components: dict[str, Any] = {"Error": _ERROR}
-    for operation in operations:
-        (response,), found = build_schemas([operation.response], REF)
-        components |= found
-        body, found = _schema(operation)
-        components |= {name: schema for name, schema in found.items() if name != operation.request.__name__}
+    listed = list(operations)
+    # In one call, which gives different types of one name different names.
+    schemas, components = build_schemas([kind for one in listed for kind in (one.request, one.response)], REF)
+    for operation, request, response in zip(listed, schemas[::2], schemas[1::2], strict=True):
+        body = _resolve_reference(request, components)
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, body, response)
+    paths |= {page.path: {"get": _describe_page(page)} for page in pages}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Memwell", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": {"Error": _ERROR} | _select_used(components, paths),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -90,8 +149,28 @@ def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
+def _resolve_reference(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = components[schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
+    return found
+
+
+def _select_used(components: dict[str, Any], paths: dict[str, Any]) -> dict[str, Any]:
+    """The components that paths refer to, directly or not."""
+    used: set[str] = set()
+    waiting = _list_references(paths) & components.keys()
+    while waiting:
+        used |= waiting
+        waiting = _list_references([components[name] for name in waiting]) & components.keys() - used
+    return {name: schema for name, schema in components.items() if name in used}
+
+
+def _list_references(value: Any) -> set[str]:
+    return set(re.findall(REF.format(name='([^"]+)'), msgspec.json.encode(value).decode()))
+
+
 def list_fields(operation: Operation) -> list[Field]:
-    schema, _ = _schema(operation)
+    (request,), components = build_schemas([operation.request], REF)
+    schema = _resolve_reference(request, components)
     required = schema.get("required", [])
     return [
         Field(name, _type(value), name in required, value.get("default"), _description(value))
@@ -117,37 +196,63 @@ def render_curl(operation: Operation) -> str:
     return " \\\n".join(lines)
 
 
+def _begins_run(operation: Operation) -> bool:
+    return operation.name in RUN_OPERATIONS and operation.writes
+
+
 def _describe(operation: Operation, body: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
     if operation.envelope:
         response = {"type": "object", "properties": {"data": response}, "required": ["data"]}
+    content = {"application/json": {"schema": response}}
     description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.group],
         "parameters": _list_parameters(operation, body),
         "responses": {
-            str(operation.status): {
-                "description": "Success.",
-                "content": {"application/json": {"schema": response}},
-            },
-            "default": {
-                "description": "An error; its message says what to do.",
-                "content": {"application/json": {"schema": {"$ref": REF.format(name="Error")}}},
-            },
+            str(operation.status): {"description": "Success.", "content": content},
+            **({"202": {"description": _ACCEPTED, "content": content}} if _begins_run(operation) else {}),
+            **_FAILURE,
         },
         "x-role": operation.role,
         "x-effect": operation.effect,
     }
     if operation.method not in ("GET", "DELETE"):
-        schema = _omit(body, operation.path_fields)
+        name = re.sub(r"[._]?([a-z]+)", lambda word: word[1].title(), operation.name)
+        schema = {
+            **_omit(body, operation.path_fields),
+            "title": f"{name}Request",
+        }  # a class of its own in generated clients
         bodies: dict[str, Any] = {"application/json": {"schema": schema}}
         if operation.carries is not None:  # a form, or the file itself
             form = _omit(schema, (operation.carries, "filename"))
-            form["properties"] |= {"file": {"type": "string", "format": "binary"}}
+            form["properties"] |= {"file": _FILE}
             bodies["multipart/form-data"] = {"schema": {**form, "required": [*form["required"], "file"]}}
-            bodies["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
-        description["requestBody"] = {"content": bodies}
+            bodies["application/octet-stream"] = {"schema": _FILE}
+        about = {"description": _ABOUT_FILES} if operation.carries is not None else {}
+        description["requestBody"] = {**about, "required": bool(schema["required"]), "content": bodies}
     return description
+
+
+def _describe_page(page: Page) -> dict[str, Any]:
+    text = {"schema": {"type": "string"}}
+    names = [(name, "path", True) for name in re.findall(r"{(\w+)}", page.path)]
+    names += [(name, "query", False) for name in page.query]
+    names += [("Last-Event-ID", "header", False)] if page.event else []
+    content: dict[str, Any] = {"schema": {"type": "object" if page.media_type == _JSON else "string"}}
+    if page.event:  # OpenAPI 3.1 cannot describe the items of a stream
+        about = (
+            f"Server-sent events. The `data` of each is a `{page.event}` as JSON; its `id` resumes the stream after it."
+        )
+        content = {"schema": {"type": "string", "description": about}, "x-event": {"$ref": REF.format(name=page.event)}}
+    return {
+        "operationId": page.name,
+        "summary": page.summary,
+        "tags": [page.name.partition(".")[0]],
+        "parameters": [{"name": name, "in": place, "required": required, **text} for name, place, required in names],
+        "responses": {"200": {"description": "Success.", "content": {page.media_type: content}}, **_FAILURE},
+        **({"security": []} if page.public else {"x-role": "reader"}),
+    }
 
 
 def _list_parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -157,20 +262,15 @@ def _list_parameters(operation: Operation, body: dict[str, Any]) -> list[dict[st
             "name": name,
             "in": "path" if name in operation.path_fields else "query",
             "required": name in operation.path_fields or name in body.get("required", []),
-            "schema": schema,
+            **({"content": {_JSON: {"schema": schema}}} if name in operation.json_fields else {"schema": schema}),
         }
         for name, schema in body.get("properties", {}).items()
         if name in operation.path_fields or in_query
     ]
-    headers = _HEADERS if operation.by_version else _HEADERS[:1]
+    headers = (_REPEATABLE if operation.repeatable else []) + (_VERSIONED if operation.by_version else [])
     if operation.writes:
         found += [{"name": name, "in": "header", "required": False, **about} for name, about in headers]
     return found
-
-
-def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    (schema,), components = build_schemas([operation.request], REF)
-    return (components[operation.request.__name__] if "$ref" in schema else schema), components
 
 
 def _omit(schema: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -188,7 +288,10 @@ def _type(schema: dict[str, Any]) -> str:
         return str(schema["$ref"].rsplit("/", 1)[-1])
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
-    return str(schema.get("format") or schema.get("type") or "any")
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(one for one in kind if one != "null")
+    return str(schema.get("format") or kind or "any")
 
 
 def _description(schema: dict[str, Any]) -> str:
@@ -205,7 +308,11 @@ def docs_page() -> str:
     """The API on one page, without scripts or external resources."""
     sections = "".join(_render_section(name) for name in OPERATIONS)
     links = "".join(f'<li><a href="#{name}"><code>{name}</code></a></li>' for name in OPERATIONS)
-    return _PAGE.format(version=__version__, links=links, sections=sections)
+    pages = "".join(
+        f"<tr><td><code>GET {html.escape(page.path)}</code></td><td>{_render_text(page.summary)}</td></tr>"
+        for page in PAGES
+    )
+    return _PAGE.format(version=__version__, links=links, pages=pages, sections=sections)
 
 
 def _render_section(name: str) -> str:
@@ -243,7 +350,6 @@ section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:bloc
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
 request with the same key is done once. If <code>if_match</code> is a text, it can also be sent as the header
 <code>If-Match</code> or <code>If-None-Match: *</code>. The machine-readable form is
-<a href="/openapi.json">/openapi.json</a>.
-<code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> the events of a
-workflow run. Errors are
-<code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""
+<a href="/openapi.json">/openapi.json</a>. Errors are
+<code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>
+<p>Beside the operations there are these pages:</p><table>{pages}</table>{sections}</main></html>"""

@@ -30,10 +30,11 @@ class Reply(NamedTuple):
     headers: list[tuple[bytes, bytes]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length = (b"content-length", str(len(self.body)).encode())
-        headers = [*_ALWAYS, length, *self.headers]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.start", "status": self.status, "headers": self.all_headers()})
         await send({"type": "http.response.body", "body": self.body})
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        return [*_ALWAYS, (b"content-length", str(len(self.body)).encode()), *self.headers]
 
 
 def to_success(operation: Operation, result: Any) -> Reply:

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from threading import Thread
@@ -28,12 +29,16 @@ from ...core.access import create_first_key
 from ...core.engine import Engine
 from ...errors import Invalid, MemwellError, Unavailable
 from ...registry import open_engine
-from .app import LOOPBACK, Server
+from .app import Server
+from .connections import Connection, Connections, count_allowed
+from .origin import is_loopback
 
 log = logging.getLogger("memwell.workers")
 
 GRACE_S = 10
 RESTART_DELAY_S = 1.0
+SWITCH_S = 0.0005
+"""A thread that computes lets others go on after this time. The default, ten times as long, is felt by every small request."""
 STOP_TIMEOUT_S = 2 * GRACE_S + 5
 """Time for a child to finish its requests and its job before it is killed."""
 _LOG_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -63,8 +68,9 @@ def configure_logs(level: str) -> None:
 
 
 def first_key(engine: Engine, config: Config) -> str | None:
-    """Create an operator's key for the default tenant if there is no key yet."""
+    """Create an operator's key for the default tenant if there is no key yet. Raise if the secret of the keys is lost."""
     engine.ensure_tenant(config.tenant)
+    _ = engine.store.control.secret
     if engine.store.control.rows("count_keys")[0][0]:
         return None
     return create_first_key(engine.store.control, config.tenant, engine.clock.now())
@@ -104,12 +110,13 @@ def run(
 ) -> None:
     """Serve until stopped by a signal. Open requests are finished."""
     require_auth(config, auth)
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(engine, config, auth, listener, on_ready))
 
 
 def require_auth(config: Config, auth: bool) -> None:
-    if not auth and config.host not in LOOPBACK:
+    if not auth and not is_loopback(config.host):
         raise Invalid("--no-auth needs a loopback address: bind 127.0.0.1, or use keys.")
 
 
@@ -146,13 +153,14 @@ async def _serve(
 def uvicorn_config(server: Server) -> uvicorn.Config:
     return uvicorn.Config(
         server,
+        http=partial(Connection, Connections(count_allowed())),  # type: ignore[arg-type]
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
-        limit_concurrency=2048,
     )
 
 

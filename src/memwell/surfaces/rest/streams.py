@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from threading import Event as Flag
-from threading import Semaphore, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from starlette.requests import Request
@@ -20,13 +18,14 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ...core.access import Principal
-from ...core.dispatch import Call, dispatch
+from ...core.dispatch import Call, Pending, dispatch
 from ...core.engine import Engine
 from ...core.events import Event, watch
 from ...core.operation import to_request
-from ...errors import Forbidden, Invalid, MemwellError, StorageError, Unauthenticated, Unavailable
+from ...errors import Forbidden, Invalid, MemwellError
 from ...registry import require_operation
-from .limits import TimeLimit
+from .limits import StreamQuota, ThreadPool, TimeLimit
+from .origin import read_headers
 from .responses import SAFE_HEADERS, Reply, to_success
 
 if TYPE_CHECKING:
@@ -37,70 +36,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("memwell.rest")
 
-MAX_STREAMS = 64
-"""Streams of a tenant's events, and as many of runs."""
-QUEUE = 100
-CHECK_EVERY_S = 0.5
+MAX_STREAMS = (64, 32, 16)
+"""Streams of events, in all, per tenant and per key. Each holds a thread while it waits."""
+MAX_RUN_STREAMS = (256, 128, 64)
 WAIT_S = 5.0
 """Time without an event of a run after which a stream sends a comment."""
+WAIT_SHARE = 0.8
+"""Share of the time of a request in which a run or its events are waited for."""
 ELSEWHERE_S = 0.5
 """Interval at which a run of another process is read."""
 SHUTDOWN_WAIT_S = 5.0
 """Time that a stopping server waits for a run to end."""
-RUN_OPERATIONS = ("runs.begin", "runs.begin_document", "runs.repeat", "runs.events")
+RUN_OPERATIONS = ("runs.begin", "runs.begin_document", "runs.repeat", "apps.execute", "runs.events")
 """The operations that may wait for a run."""
-
-
-class EventsEnd:
-    """The last item of the queue if the events end before the stream does."""
-
-
-class EventBridge:
-    """A thread that waits for events of the engine and passes them to a stream on the event loop. It ends within half a second of
-    `stop`."""
-
-    def __init__(self, engine: Engine, principal: Principal, after: int | None) -> None:
-        self._queue: asyncio.Queue[Event | EventsEnd | None] = asyncio.Queue()
-        self._room = Semaphore(QUEUE)
-        self._loop = asyncio.get_running_loop()
-        self._stopped = Flag()
-        self._thread = Thread(target=self._run, args=(engine, principal, after), name="memwell-events", daemon=True)
-        self._thread.start()
-
-    async def get(self) -> Event | EventsEnd | None:
-        """The next event; None if there was none for a while."""
-        event = await self._queue.get()
-        self._room.release()
-        return event
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def join(self) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self, engine: Engine, principal: Principal, after: int | None) -> None:
-        try:
-            for event in watch(engine, principal, after):
-                if not self._put(event):
-                    return
-        except MemwellError as error:
-            log.warning("events.failed", extra={"code": error.code})
-            self._put(EventsEnd())
-
-    def _put(self, event: Event | EventsEnd | None) -> bool:
-        """Pass an event on when there is room; return False if the stream has ended."""
-        while not self._room.acquire(timeout=CHECK_EVERY_S):
-            if self._stopped.is_set():
-                return False
-        if self._stopped.is_set():
-            return False
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
-        except RuntimeError:  # the event loop has ended
-            return False
-        return True
 
 
 class EventStream:
@@ -109,35 +57,40 @@ class EventStream:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._threads: ThreadPool[Event | None] = ThreadPool(MAX_STREAMS[0], "memwell-events")
+        self.quota = StreamQuota(*MAX_STREAMS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = read_headers(scope)
         principal = await _authenticate(self._server, headers)
-        if len(self._server.bridges) >= MAX_STREAMS:
-            raise Unavailable("Too many streams are open.")
         frames = self._frames(headers, principal, _parse_event_id(headers), dict(Request(scope).query_params))
-        await _to_response(frames)(scope, receive, send)
+        with self.quota.hold(principal):
+            await _to_response(frames)(scope, receive, send)
 
     async def _frames(
         self, headers: dict[bytes, bytes], principal: Principal, after: int | None, filters: dict[str, str]
     ) -> AsyncIterator[bytes]:
-        bridge = EventBridge(self._server.engine, principal, after)
-        self._server.bridges.add(bridge)
+        events = cast("Generator[Event | None]", watch(self._server.engine, principal, after))
+        following: asyncio.Future[Event | None] | None = None
         try:
             while not self._server.stopping.is_set():
-                event = await bridge.get()
-                if isinstance(event, EventsEnd):
-                    return
+                following = self._threads.run(lambda: next(events))
+                event = await asyncio.shield(following)
                 await self._server.principal(headers, counted=False)
                 if event is None:
                     yield b": \n\n"
                 elif _matches(event, filters):
                     yield _frame(event.seq, event.effect, event)
-        except (Unauthenticated, StorageError):
-            return  # the key was revoked meanwhile, or cannot be checked
+        except MemwellError as error:  # the key was revoked meanwhile, or the store fails
+            log.warning("events.failed", extra={"code": error.code})
         finally:
-            bridge.stop()
-            self._server.bridges.discard(bridge)
+            if (
+                following is not None
+            ):  # a thread may still wait for it, and must not be in the generator when it is closed
+                following.add_done_callback(lambda done: done.exception() or self._threads.run(events.close))
+
+    def close(self) -> None:
+        self._threads.close()
 
 
 def _matches(event: Event, filters: dict[str, str]) -> bool:
@@ -154,42 +107,29 @@ def find_runs(engine: Engine) -> Runs:
     return runs_of(engine)
 
 
-class RunSubscriber:
-    """Follows the events of one run on behalf of a principal."""
-
-    def __init__(self, server: Server, principal: Principal, run_id: str) -> None:
-        self._server, self._principal, self._run_id = server, principal, run_id
-
-    async def first(self, after: int) -> Happened:
-        """The events so far. This call checks permission and is itself recorded as a read."""
-        operation, data = require_operation("runs.events"), {"run": self._run_id, "after": after}
-        return await self._server.in_thread(
-            lambda: dispatch(self._server.engine, self._principal, operation, data), patient=False
-        )
-
-    async def next(self, after: int, timeout_s: float) -> Happened:
-        """Wait for events after a number, until the time is up or the server is stopped."""
-        operation, engine = require_operation("runs.events"), self._server.engine
-        call, request = Call(engine, self._principal, operation), operation.request(run=self._run_id, after=after)
-        clock = asyncio.get_running_loop().time
-        until = clock() + timeout_s
-        while True:
-            live = find_runs(engine).find_events(self._run_id)
-            found: Happened
-            if live is None:
-                found = await self._server.in_thread(lambda: operation.run(call, request), patient=False)
-            else:
-                events, over = live.list_after(after, 0.0)
-                found = operation.response(events=events, over=over)
-            left = until - clock()
-            if found.events or found.over or self._server.stopping.is_set() or left <= 0:
-                return found
-            if live is None:
-                await _wait_for_any(min(left, ELSEWHERE_S), self._server.stopping)
-                continue
-            with _wake_event(live) as change:
-                if live.list_after(after, 0.0) == ([], False):  # an event before the subscription sets no flag
-                    await _wait_for_any(left, change, self._server.stopping)
+async def wait_for_events(server: Server, principal: Principal, run_id: str, after: int, timeout_s: float) -> Happened:
+    """Wait for events of a run after a number, until the time is up or the server is stopped."""
+    operation, engine = require_operation("runs.events"), server.engine
+    call, request = Call(engine, principal, operation), operation.request(run=run_id, after=after)
+    clock = asyncio.get_running_loop().time
+    until = clock() + timeout_s
+    while True:
+        live = find_runs(engine).find_events(run_id)
+        found: Happened
+        if live is None:
+            found = await server.in_thread(lambda: operation.run(call, request), principal.tenant, patient=False)
+        else:
+            events, over = live.list_after(after, 0.0)
+            found = operation.response(events=events, over=over)
+        left = until - clock()
+        if found.events or found.over or server.stopping.is_set() or left <= 0:
+            return found
+        if live is None:
+            await _wait_for_any(min(left, ELSEWHERE_S), server.stopping)
+            continue
+        with _wake_event(live) as change:
+            if live.list_after(after, 0.0) == ([], False):  # an event before the subscription sets no flag
+                await _wait_for_any(left, change, server.stopping)
 
 
 @contextmanager
@@ -217,35 +157,29 @@ async def _wait_for_any(timeout_s: float | None, *events: asyncio.Event) -> None
 
 
 async def answer_run_request(server: Server, request: HttpRequest, limit: TimeLimit) -> Reply:
-    """Begin a run, and answer at its end if the request waits for it; or wait for events of a run."""
+    """Begin a run, and answer at its end if the request waits for it; or wait for events of a run.
+
+    If the run takes longer than a request may, or the server is being stopped, the answer is 202 with the run as it is: a client
+    that repeats a request after an error would run it twice."""
     if request.operation.name == "runs.events":
         return await _answer_events(server, request)
-    reply, start = await server.in_thread(lambda: _begin_run(server, request), patient=False)
-    if start is None or start.events is None:
-        return reply
-    limit.answer = Unavailable(
-        f"The run takes longer than a request may, and continues. Read it with GET /v1/runs/{start.run_id}, or follow it "
-        f"with GET /v1/runs/{start.run_id}/stream.",
-        run=start.run_id,
-    )
-    if not await _wait_for_end(start.events, server.stopping):
-        raise Unavailable(
-            "The server is being stopped, and the run is interrupted. Repeat it with "
-            f"POST /v1/runs/{start.run_id}/repeat.",
-            run=start.run_id,
-        )
+    tenant = request.principal.tenant
+    reply, start = await server.in_thread(lambda: _begin_run(server, request), tenant, patient=False)
+    if start is None or isinstance(reply, Pending) or reply.status >= 400:
+        return await server.complete(request.operation, tenant, reply)
+    accepted = limit.answer = Reply(202, reply.body, [(b"location", f"/v1/runs/{start.run_id}".encode())])
+    if start.events is not None and not await wait_for_end(start.events, server.stopping):
+        return accepted
 
     def read() -> Any:
         if start.error is not None:
             raise start.error
-        operation = require_operation("runs.get")
-        query = operation.request(run=start.run_id)
-        return server.engine.read(request.principal, lambda space: operation.run(space, query))
+        return start.read(start.run_id)
 
-    return await server.in_thread(lambda: server.reply_to(request.operation, read), patient=False)
+    return await server.in_thread(lambda: server.reply_to(request.operation, read), tenant, patient=False)
 
 
-def _begin_run(server: Server, request: HttpRequest) -> tuple[Reply, RunStart | None]:
+def _begin_run(server: Server, request: HttpRequest) -> tuple[Reply | Pending, RunStart | None]:
     from ...workflows.live_runs import collect_starts
 
     with collect_starts() as starts:
@@ -253,7 +187,7 @@ def _begin_run(server: Server, request: HttpRequest) -> tuple[Reply, RunStart | 
     return reply, starts[0] if starts else None
 
 
-async def _wait_for_end(live: EventLog, stopping: asyncio.Event) -> bool:
+async def wait_for_end(live: EventLog, stopping: asyncio.Event) -> bool:
     """Wait for the end of a run; False if the server ends first."""
     with _wake_event(live, lambda: live.is_over) as over:
         if not live.is_over:
@@ -268,12 +202,13 @@ async def _answer_events(server: Server, request: HttpRequest) -> Reply:
 
     def read() -> tuple[Any, Happened]:
         data = request.data()
-        query = to_request(operation, data, strict=False)
+        query = to_request(operation, data, strict=False, zone=server.engine.zone)
         return query, dispatch(server.engine, request.principal, operation, {**data, "timeout_s": 0}, strict=False)
 
-    query, found = await server.in_thread(read, patient=False)
+    query, found = await server.in_thread(read, request.principal.tenant, patient=False)
     if query.timeout_s and not found.events and not found.over:
-        found = await RunSubscriber(server, request.principal, query.run).next(query.after, query.timeout_s)
+        seconds = min(query.timeout_s, server.config.request_timeout_s * WAIT_SHARE)
+        found = await wait_for_events(server, request.principal, query.run, query.after, seconds)
     return to_success(operation, found)
 
 
@@ -282,24 +217,23 @@ class RunStream:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._open = 0
+        self._quota = StreamQuota(*MAX_RUN_STREAMS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = read_headers(scope)
         principal = await _authenticate(self._server, headers)
-        after = _parse_event_id(headers) or 0
-        if self._open >= MAX_STREAMS:
-            raise Unavailable(f"There are {MAX_STREAMS} streams of runs open: try again when one has ended.")
-        self._open += 1
-        try:
-            subscriber = RunSubscriber(self._server, principal, scope["path_params"]["run"])
-            frames = self._frames(subscriber, headers, after, await subscriber.first(after))
-            await _to_response(frames)(scope, receive, send)
-        finally:
-            self._open -= 1
+        data = {"run": scope["path_params"]["run"], "after": _parse_event_id(headers) or 0}
+        with self._quota.hold(
+            principal
+        ):  # the first events are read by the operation, which checks permission and records the read
+            engine, operation = self._server.engine, require_operation("runs.events")
+            found = await self._server.in_thread(
+                lambda: dispatch(engine, principal, operation, data), principal.tenant, patient=False
+            )
+            await _to_response(self._frames(principal, headers, **data, found=found))(scope, receive, send)
 
     async def _frames(
-        self, subscriber: RunSubscriber, headers: dict[bytes, bytes], after: int, found: Happened
+        self, principal: Principal, headers: dict[bytes, bytes], *, run: str, after: int, found: Happened
     ) -> AsyncIterator[bytes]:
         try:
             while True:
@@ -311,7 +245,7 @@ class RunStream:
                 if not found.events:
                     yield b": \n\n"
                 await self._server.principal(headers, counted=False)
-                found = await subscriber.next(after, WAIT_S)
+                found = await wait_for_events(self._server, principal, run, after, WAIT_S)
         except MemwellError:
             return  # the key was revoked meanwhile
 

@@ -1,4 +1,4 @@
-"""Parse a turn: mask it, split it into sentences, drop sentences that are not statements, and parse the statements."""
+"""Parse a sentence into a statement: its text without lead-ins, its kind, subject, importance and confidence."""
 
 from __future__ import annotations
 
@@ -7,38 +7,15 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ...text.word_sets import load_words, word_set
-from ..plan import DroppedSentence, Kind, Turn
-from .keep_or_drop import Drop, drop_sarcasm, sentence_drop
-from .passages import (
-    MAX_SENTENCE,
-    Sentence,
-    blank_code,
-    blank_pasted_lines,
-    blank_quotes,
-    blank_recalled_memory,
-    find_blanks,
-    is_english,
-    is_question,
-    may_be_mixed,
-    split_brackets,
-    split_clauses,
-    split_sentences,
-)
+from ..datatypes import Kind
+from .passages import Sentence
 from .phrase import is_past, mentions
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(
     r"\W*(?:he|she|it|they|this|that|these|those|his|her|their|its|there|here|both|such)(?:'[a-z]+)?\b", re.IGNORECASE
 )
-_THEN_ASKS = re.compile(
-    r"[,;–—-]\s+(?:and |so |but )?"
-    r"(?:can|could|do|does|did|is|are|what|what's|how|any|would|should|which|where|who|have|will)\b[^,;]*\?\W*\Z",
-    re.IGNORECASE,
-)
-_OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
 _EMPTY = load_words(__package__, "small_talk")
-MAX_SENTENCES = 2000
-"""Maximum number of sentences of a turn. The rest is dropped."""
 
 
 class Statement(NamedTuple):
@@ -66,106 +43,12 @@ class Statement(NamedTuple):
     english: bool
 
 
-class ParsedTurn(NamedTuple):
-    turn: Turn
-    statements: tuple[Statement, ...]
-    question: str
-    """The last question, or empty."""
-    questions: int
-    only: Sentence | None
-    """The sentence that is not a question, if the turn has exactly one."""
-    attachments: tuple[Sentence, ...]
-    """Descriptions of pictures and files in brackets: "[shares a photo of a dog]"."""
-    words: frozenset[str]
-    dropped: tuple[DroppedSentence, ...] = ()
-
-
-def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
-    """Parse a turn. `names`: the names by which a speaker may be addressed, in lower case."""
-    dropped: list[DroppedSentence] = []
-    text, attachments = _mask(turn, dropped)
-    pieces = split_sentences(text)
-    pieces, too_many = pieces[:MAX_SENTENCES], pieces[MAX_SENTENCES:]
-    dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
-    meant = drop_sarcasm(pieces)
-    if len(meant) < len(pieces):
-        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in meant]
-    sentences = [clause for one in meant for part in _split_off_question(one) for clause in split_clauses(part)]
-    english, mixed = is_english(text), may_be_mixed(text)
-    questions: list[str] = []
-    plain: list[Sentence] = []
-    statements: list[Statement] = []
-    for at, sentence in enumerate(sentences):
-        last = at + 1 == len(sentences) if turn.note else None
-        asks = is_question(sentence.text)
-        if asks:
-            questions.append(sentence.text)
-        else:
-            plain.append(sentence)
-        reason = sentence_drop(sentence, asks, last)
-        if reason is None:
-            is_in_english = is_english(sentence.text, english) if mixed else english
-            statement = _parse_statement(at, sentence, names, turn.note, is_in_english)
-            if _WORD.search(statement.text):
-                statements.append(statement)
-                continue
-            reason = Drop.NO_WORDS
-        dropped.append(to_dropped(turn, sentence, reason))
-    return ParsedTurn(
-        turn,
-        tuple(statements),
-        question=questions[-1] if questions else "",
-        questions=len(questions),
-        only=plain[0] if len(plain) == 1 else None,
-        attachments=tuple(attachments),
-        words=_content_stems(text),
-        dropped=tuple(dropped),
-    )
-
-
-def to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> DroppedSentence:
-    return DroppedSentence(turn.id, sentence.start, sentence.end, reason)
-
-
-def _mask(turn: Turn, dropped: list[DroppedSentence]) -> tuple[str, list[Sentence]]:
-    """Blank text that the speaker does not state; return the text, and the attachments that brackets describe."""
-    memory = blank_recalled_memory(turn.text)
-    code = blank_code(memory)
-    brackets, attachments = split_brackets(code)
-    quotes = pasted = brackets
-    if turn.role != "tool":
-        quotes = blank_quotes(brackets, turn.speaker)
-        pasted = blank_pasted_lines(quotes)
-    texts = (turn.text, memory, code, brackets, quotes, pasted)
-    for before, after, reason in zip(texts[:-1], texts[1:], _MASK_REASONS, strict=True):
-        if before is not after:
-            dropped += [DroppedSentence(turn.id, *span, reason) for span in find_blanks(before, after)]
-    return pasted, attachments
-
-
-_MASK_REASONS = (Drop.RECALLED_MEMORY, Drop.CODE, Drop.BRACKETS, Drop.QUOTE, Drop.CODE)
-
-
-def _split_off_question(sentence: Sentence) -> list[Sentence]:
-    """Split a sentence that ends with a question: "I'm off to Japan, any tips?"."""
-    if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
-        return [sentence]
-    asks = _THEN_ASKS.search(sentence.text)
-    if asks is None:
-        return [sentence]
-    middle = sentence.start + asks.start()
-    question = asks[0][1:].strip()
-    return [
-        Sentence(sentence.text[: asks.start()], sentence.start, middle),
-        Sentence(question, sentence.end - len(question), sentence.end),
-    ]
-
-
-def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
+def parse_sentence(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
+    """Parse the sentence number `at` of a turn. `names`: the names by which a speaker may be addressed, in lower case."""
     if not english:
         return Statement(
             at, sentence.text, sentence.text, sentence.start, sentence.end, kind="statement",
-            content=_content_stems(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note,
+            content=content_stems(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note,
             english=False,
         )  # fmt: skip
     bare = sentence.unsaid + strip_lead_ins(sentence.text.replace("’", "'"), names)
@@ -177,13 +60,13 @@ def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: 
     urging = opening is not None and opening["first"].lower() in _ADVICE_VERBS
     return Statement(
         at, text, sentence.text, sentence.start, sentence.end,
-        kind=classify(text) if own else "statement", content=_content_stems(text),
+        kind=classify(text) if own else "statement", content=content_stems(text),
         own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
         urging=urging, wanted=note or to_remember is not None, english=True,
     )  # fmt: skip
 
 
-def _content_stems(text: str) -> frozenset[str]:
+def content_stems(text: str) -> frozenset[str]:
     return frozenset(
         word[:6] for word in _WORD.findall(text.lower()) if word not in _EMPTY and (len(word) > 2 or word.isdigit())
     )

@@ -1,8 +1,9 @@
 """Parse statements so that they can be compared: the plain wording with polarity and moods, and the topics.
 
-The first part has the rules that rewrite a statement into a plain form. The second part parses the wording with these rules. The
-third part finds the topics: slots of `data/slots.txt` with their values. A slot is a property of a person by which statements
-can be compared, such as home, age or allergy. "Alice lives in Lisbon." and "Alice moved to Porto." fill one slot with two values.
+The first part has the rules that rewrite a statement into a plain form (also `data/wording.toml`). The second part parses the
+wording with these rules. The third part finds the topics: slots of `data/slots.txt` with their values. A slot is a property of a
+person by which statements can be compared, such as home, age or allergy. "Alice lives in Lisbon." and "Alice moved to Porto."
+fill one slot with two values.
 
 For speed, each rule and slot has cues: its pattern runs only on texts with one of these words. Patterns are compiled when they
 are first used.
@@ -17,7 +18,7 @@ from functools import cache, cached_property
 from typing import Literal, NamedTuple, cast
 
 from ..search.words import list_stop_tokens, tokenize
-from ..text.word_sets import load_sections
+from ..text.word_sets import load_sections, load_tables
 
 THESAURUS = load_sections(__package__, "thesaurus")
 MONTHS, WEEKDAYS = THESAURUS["months"], THESAURUS["weekdays"]
@@ -58,53 +59,9 @@ def cue_words(text: str) -> frozenset[str]:
 
 
 _WORDS = re.compile(r"@|'?[a-z]+")
-_SPEECH_VERBS = "said says wrote stated mentioned told corrected"
-_QUOTED = (
-    r"^\W*(?:on [\w ]+, )?(?:@|\w+)(?: (?:has|also))* (?:"
-    + _SPEECH_VERBS.replace(" ", "|")
-    + r")(?: \S+)?(?: that)?:?\s*\"(.+)\"\W*$"
-)
+_TABLES = load_tables(__package__, "wording")
 
-REWRITES = (
-    rule("dr mr mrs ms st prof", r"\b(Dr|Mr|Mrs|Ms|St|Prof)\.", r"\1"),
-    rule("asked", r"^asked \"[^\"]*\", "),
-    rule(_SPEECH_VERBS, _QUOTED, r"\1"),
-    rule("'m", r"\bI'm\b", "@ is"),
-    rule("i we", r"\b(?:I am|we are|we're)\b", "@ is"),
-    rule("'ve", r"\b(?:I|we)'ve\b", "@ has"),
-    rule("'ll", r"\b(?:I|we)'ll\b", "@ will"),
-    rule("'d", r"\b(?:I|we)'d\b", "@ would"),
-    rule("i we me us", r"\b(?:I|we|me|us)\b", "@"),
-    rule("my our", r"\b(?:my|our)\b", "@'s"),
-    rule("@", r"@'(?=\s)", "@'s"),
-    rule("others", r"@ and others\b", "@"),
-    rule("said says stated mentioned noted remembers knows confirmed corrected reported reports explained added",
-         r"^@ (?:has )?(?:said|says|stated|mentioned|noted|remembers|knows|confirmed|corrected|reported|reports|explained|added)"
-         r"(?: that|:)? (?=\w+ \S|@)"),
-    rule("as", r"^as @ (?:said|mentioned|told)\b[^,]*, (?:they|she|he|@) ", "@ "),
-    rule("according", r"^according to @, "),
-    rule("sorry", r"^@ is sorry,? (?:but )?|, sorry(?=[.!]*$)"),
-    rule("sorry actually well so oh oops yes no and but much nope yeah honestly anyway way correction as",
-         r"^(?:sorry|actually|well|so|oh|oops|yes|no|and|but|not much|nope|yeah|honestly|anyway|by the way|correction|as for @)\b"
-         r"[\s,:]+"),
-    rule("meant means", r"^(?:@|they|she|he) (?:meant|means)(?: that)?,? "),
-    rule("'t cannot won", r"\bwon't\b", "will not"),
-    rule("'t cannot", r"\bcan't\b|\bcannot\b", "can not"),
-    rule("'t don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn", r"n't\b", " not"),
-    rule("stand bear", r"\b(?:can|could) not (?:stand|bear)\b", "hates"),
-    rule("any", r"\bany more\b(?! \w)", "anymore"),
-    rule("would 'd", r"\b(?:would|'d) (?:like|love)\b", "wants"),
-    rule("got", r"\b(?:has|have) got\b", "has"),
-    rule("@", r"^([\w -]+?), (@'s [\w ]+?),", r"\2 \1"),
-    rule("@", r"^(@'s [\w ]+?), ([\w-]+),", r"\1 \2"),
-    rule("fan fans", r"\b(?:is|are) (?:a )?(?:big|huge|great|real)? ?fans? of\b", "likes"),
-    rule("non", r"\bnon-smoker\b", "not smoker"),
-    rule("twice", r"\btwice\b", "2 times"),
-    rule("moved switched migrated relocated transferred",
-         r"\b(moved|switched|migrated|relocated|transferred) ((?:back |over )?to [^,.;!?]+?) (from [^,.;!?]+?)(?=[.,;!?]|$)",
-         r"\1 \3 \2"),
-)  # fmt: skip
-
+REWRITES = [rule(*row) for row in _TABLES["rewrites"]]
 _REPORT_VERBS = (
     "think thinks thought believe believes believed claim claims claimed say says said tell tells told assume assumes assumed "
     "guess guesses guessed suspect suspects suspected insist insists insisted hear hears heard reckon reckons swear swears "
@@ -142,25 +99,7 @@ MOODS: dict[Mood, Rule] = {
     "without": rule("without", r"\bwithout\b"),
 }
 
-POLARITIES: tuple[tuple[Polarity, Rule], ...] = (
-    ("was", rule("longer", r"\b(is|are|has|have|does|do)? ?\bno longer\b", r" \1 ")),
-    ("was", rule("anymore", r"\b(?:(is|are|has|have|can)|does|do|will) not\b(.*?) anymore\b", r"\1\2")),
-    ("was", rule("used", r"(?<!is )(?<!are )(?<!got )(?<!get )\bused to (?:be )?")),
-    ("was", rule("quit quits quitting stopped given gave giving ceased gone",
-                 r"\b(?:has |have |is )?(?:quit|quits|quitting|stopped|given up|gave up|giving up|ceased|gone off) (?:on )?"
-                 r"(?=\w+ing\b)")),
-    ("was", rule("to", r"\b(?:had to|has to|decided to) (?:sell|cancel|give away|give up|call off|quit|stop)\b", "has")),
-    ("was", rule("quit dropped", r"\b(?:has |have )?(?:quit|dropped out of) (?=(?:@'s|his|her|their|the)\b)", "has ")),
-    ("was", rule("sold cancelled canceled called rid gave given",
-                 r"\b(?:has |have )?(?:sold|cancelled|canceled|called off|got rid of|gave away|gave up|given up)\b", "has")),
-    ("not", rule("not never",
-                 r"\b(?:(is|are|was|were|has|have|had|will|would|can|could|should)|does|do|did) (?:not|never)\b", r"\1")),
-    ("not", rule("never", r"\b(?:has |have )?never\b")),
-    ("not", rule("no", r"\b(has|have|had|is|are|with) no\b(?! \w+ (?:problem|issue)s?\b)", r"\1")),
-    ("not", rule("not nor neither nobody nothing refuses hardly avoids",
-                 r"\b(?:not|nor|neither|nobody|nothing|refuses to|hardly|avoids)\b")),
-)  # fmt: skip
-
+POLARITIES: list[tuple[Polarity, Rule]] = [(polarity, rule(*row)) for polarity, *row in _TABLES["polarities"]]
 CHANGED = rule(
     "now nowadays longer anymore recently new newly instead moved relocated emigrated switched changed became becomes turned "
     "started joined promoted rescheduled postponed pushed transferred went currently again replaced",

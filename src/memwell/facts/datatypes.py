@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
-from typing import Literal, NamedTuple
+from enum import StrEnum
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -22,6 +23,18 @@ Kind = Literal[
 ]  # fmt: skip
 NOT_PEOPLE = frozenset({"assistant", "tool", "system"})
 """Roles whose turns do not come from a person."""
+
+
+class ReasonCode(StrEnum):
+    """A code with its meaning. The table in docs/facts.md quotes both."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
 
 class Turn(NamedTuple):
@@ -169,7 +182,7 @@ class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: list[str] = []
 
 
-class Plan(NamedTuple):
+class StoredPlan(NamedTuple):
     """A stored plan. The columns are in the order of `find_plan`."""
 
     id: str

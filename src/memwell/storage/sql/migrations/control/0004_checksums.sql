@@ -1,0 +1,1 @@
+-- Each page ends with a checksum, as in the files of tenants.

@@ -1,0 +1,1 @@
+-- PostgreSQL has checksums of its own: `initdb --data-checksums`.

@@ -1,0 +1,1 @@
+-- Each page ends with a checksum. `upgrade` in `storage/sqlite/file.py` rewrites older files before this number is set.
