@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the sight of the garbage collector, whose pauses grow with it."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: there is always one that waits, for another process or a time to pass."""
     return (os.cpu_count() or 1) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +12,7 @@ from memwell.testing import FrozenClock
 
 from ..cases import cases
 from ..engines import Memory
+from ..processor_time import processor_time
 
 
 def test_without_a_question_the_most_important_facts_are_there(memory: Memory) -> None:
@@ -80,13 +80,9 @@ def test_a_planted_turn_costs_little_if_it_does_not_fit(memory: Memory, piece: s
     """T2: what cannot be in the answer is neither searched for secrets nor cleaned."""
     session = memory.flow("support").session(piece.encode().hex())
     session.history.append(role="user", content=piece * (800_000 // len(piece.encode())))
-    start = time.process_time()
-    context = session.context(budget=1500)
-    assert [one.reason for one in context.left_out] == ["budget"]
-    assert time.process_time() - start < 25 * time_of_reading("Sömething ordinary. " * 35_000)
+    assert [one.reason for one in session.context(budget=1500).left_out] == ["budget"]
+    assert processor_time(lambda: session.context(budget=1500)) < 25 * time_of_reading("Sömething ordinary. " * 35_000)
 
 
 def time_of_reading(text: str) -> float:
-    start = time.process_time()
-    json.loads(json.dumps(text))
-    return max(time.process_time() - start, 0.01)
+    return max(processor_time(lambda: json.loads(json.dumps(text))), 0.01)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +19,7 @@ from memwell.screening.secrets import MASK, list_answered, list_secrets, mask_se
 
 from ..cases import cases
 from ..engines import Memory
+from ..processor_time import processor_time
 from ..scripted import ScriptedServer
 from . import later
 from .everyday import CLEAN as EVERYDAY
@@ -443,9 +444,7 @@ def test_the_search_takes_linear_time(piece: str) -> None:
     times = []
     for size in (1 << 14, 1 << 17):
         text = piece * (size // len(piece.encode()))
-        start = time.process_time()
-        mask_secrets(text)
-        times.append(time.process_time() - start)
+        times.append(processor_time(partial(mask_secrets, text)))
     assert times[1] < 24 * max(times[0], 0.05)
     assert times[1] < 5
 
