@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from memwell.models.wordllama import WordLlama
-from memwell.search import index, nearest
-from memwell.search.index import quantise
+from memwell.search import nearest, vector_space
+from memwell.search.vector_space import quantise
 from memwell.search.nearest import SignBits
 
 from ..engines import Memory
@@ -95,7 +95,7 @@ def test_where_signs_say_nothing_everything_is_scanned() -> None:
 def test_a_large_scope_is_searched_like_a_small_one(
     tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "MAX_EXACT_PARTS", 100)
+    monkeypatch.setattr(vector_space, "MAX_EXACT_PARTS", 100)
     with Memory(tmp_path, worker=False) as memory:
         flow = memory.flow("f")
         flow.import_lines([{"type": "memory", "content": text, "metadata": {"n": n}} for n, text in enumerate(texts)])

@@ -194,7 +194,9 @@ class Onnx:
 
     BATCH = 32
     MAX_PIECES = 256
+    with_light = True
     quick = 64
+    quick_characters = 8000
     floor = 0.1
     ceiling = 0.8
 

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from ..model.collection import TRUST
 from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_matches, look_up
 from ..storage.port import State, Tx, encode_numbers
-from .index import Array, Column, Index
+from .index import MISSING, Index
 from .query import ScopePart
+from .upkeep import STATEMENTS
+from .vector_space import Array, Column, VectorSpace
 
 PIECE = 5000
 MAX_PATHS = 32
@@ -167,14 +169,31 @@ class ValidityColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceView:
+    """The vectors of one model as one search sees them."""
+
+    space: VectorSpace
+    layout: Column
+    """The column that assigned the vectors to entries when the view was made."""
+    first_part: Array
+    vectors: Array
+    scale: Array
+    present: Mask
+    """Mask of the entries that have vectors."""
+
+    @property
+    def exact(self) -> bool:
+        """True if the vectors are the stored ones, not quantised ones."""
+        return self.space.remote or self.vectors.dtype == np.float32
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The entries of an index as one search sees them. The arrays do not change when entries are added to the index."""
 
     index: Index
     part: ScopePart
     state: State
-    layout: Column
-    """The column of the index that assigned its parts to entries when the view was made."""
     docid: Array
     kind: Array
     role: Array
@@ -184,21 +203,16 @@ class View:
     asks: Array
     before: Array
     after: Array
-    first_part: Array
-    vectors: Array
-    scale: Array
+    spaces: tuple[SpaceView, ...]
     here: Mask
     """Mask of the live entries. They may lend support to their neighbours."""
     allowed: Mask
     """Mask of the live entries that meet the conditions. Only they may become hits."""
 
+    is_statement: Mask
+    """Mask of the facts, notes and summaries. The others are turns."""
     entries: int
     """The number of live entries."""
-
-    @property
-    def exact(self) -> bool:
-        """True if the vectors are the stored ones, not quantised ones."""
-        return self.index.remote or self.vectors.dtype == np.float32
 
     def __len__(self) -> int:
         return len(self.docid)
@@ -230,10 +244,8 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
         if query.as_of is not None:
             # Later entries lend no support and are not counted.
             here = here & index.validity.mask_known(tx, index, query.as_of, count)
-        names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
+        names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after")
         arrays: dict[str, Any] = {name: getattr(index, name).values[:count] for name in names}
-        whole = count == len(index) or not index.dimensions or index.remote
-        parts = index.vectors.size if whole else int(index.first_part.values[count])
         return View(
             index=index,
             part=part,
@@ -241,11 +253,24 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            layout=index.first_part,
-            vectors=index.vectors.values[:parts],
-            scale=index.scale.values[:parts],
+            is_statement=np.isin(index.kind.values[:count], [index.kinds.codes.get(kind, MISSING) for kind in STATEMENTS]),
+            spaces=tuple(_view_space(space, count) for space in index.spaces),
             **arrays,
         )
+
+
+def _view_space(space: VectorSpace, count: int) -> SpaceView:
+    """Build the view of the vectors of the first `count` entries."""
+    first_part = space.first_part.values
+    parts = space.vectors.size if count >= len(first_part) else int(first_part[count])
+    return SpaceView(
+        space=space,
+        layout=space.first_part,
+        first_part=first_part[:count],
+        vectors=space.vectors.values[:parts],
+        scale=space.scale.values[:parts],
+        present=space.present.values[:count].copy(),
+    )
 
 
 def list_speakers(tx: Tx, index: Index, as_of: int | None) -> list[str]:

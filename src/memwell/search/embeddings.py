@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
 from ..model.collection import decode_policy
 from ..storage.port import Row, TenantStore, Tx, encode_numbers
+from .people import remove_subject
+from .upkeep import STATEMENTS
 from .words import split_chunks
 
 if TYPE_CHECKING:
@@ -41,6 +43,14 @@ class EmbeddingModel(NamedTuple):
     name: str
     number: int
     embedded_to: int
+
+    def normalise(self, cosines: Any) -> Any:
+        """Move similarities to the scale of the models that scores were calibrated with, on which unrelated texts have 0.1 and
+        equal ones 0.8."""
+        if getattr(self.embedder, "instant", False):
+            return cosines
+        floor, ceiling = self.embedder.floor, self.embedder.ceiling
+        return 0.1 + (cosines - floor) * (0.7 / max(ceiling - floor, 1e-6))
 
 
 class Embeddings:
@@ -98,8 +108,8 @@ class Embeddings:
         return vector if vector.any() else None
 
     def vectors(self, texts: Sequence[str]) -> Vectors | None:
-        """Return the vectors of some texts; None if there is no model or it fails."""
-        embedder = self.embedder()
+        """Return the vectors of some texts by the light model; None if there is no model or it fails."""
+        embedder = self.light()
         if embedder is None:
             return None
         try:
@@ -108,23 +118,26 @@ class Embeddings:
             self.fail(error)
             return None
 
-    def named_embedder(self) -> tuple[Embedder, str] | None:
-        """Return the embedder with the name of its vectors, if it can be used now."""
+    def light(self) -> Embedder | None:
+        """Return the embedder whose vectors serve until those of a slow one exist; the embedder itself, if it needs none."""
         embedder = self.embedder()
-        if embedder is None:
-            return None
-        try:
-            return embedder, build_model_name(embedder)
-        except ModelFailed as error:
-            self.fail(error)
-            return None
+        if embedder is None or not is_sentence_model(embedder):
+            return embedder
+        return self._built_in_model() or embedder
 
-    def model(self, reach: TenantStore) -> EmbeddingModel | None:
-        """Return the model with its number in a tenant. A new model is added to the tenant."""
-        named = self.named_embedder()
-        if named is None:
-            return None
-        embedder, name = named
+    def named_embedders(self) -> list[tuple[Embedder, str]]:
+        """Return the embedders that can be used now, each with the name of its vectors, the best one first."""
+        found = []
+        for embedder in dict.fromkeys((self.embedder(), self.light())):
+            if embedder is not None:
+                try:
+                    found.append((embedder, build_model_name(embedder)))
+                except ModelFailed as error:
+                    self.fail(error)
+        return found
+
+    def model(self, reach: TenantStore, embedder: Embedder, name: str) -> EmbeddingModel | None:
+        """Return a model with its number in a tenant. A new model is added to the tenant."""
 
         def add(tx: Tx) -> EmbeddingModel | None:
             tx.send("add_model", name=name, dimensions=embedder.dimensions, now=self._clock.now())
@@ -136,6 +149,18 @@ class Embeddings:
             self.trouble = str(error)
         return None
 
+    def models(self, reach: TenantStore) -> list[EmbeddingModel]:
+        """Return the models that can be used now, the best one first."""
+        found = (self.model(reach, *named) for named in self.named_embedders())
+        return [model for model in found if model is not None]
+
+    def _built_in_model(self) -> Embedder | None:
+        from ..models.wordllama import WordLlama
+
+        with suppress(ModelFailed), self._lock:
+            self._built_in = self._built_in or WordLlama()
+        return self._built_in
+
     def earlier(self, reach: TenantStore, current: EmbeddingModel) -> EmbeddingModel | None:
         """Return the built-in model if it has vectors and is not the current one. It serves until the new vectors exist."""
         from ..models.wordllama import WordLlama
@@ -143,13 +168,8 @@ class Embeddings:
         name = f"{WordLlama.id}/{WordLlama.dimensions}"
         if name == current.name or reach.read(lambda tx: tx.row("find_model", name=name)) is None:
             return None
-        try:
-            with self._lock:
-                self._built_in = self._built_in or WordLlama()
-        except ModelFailed:
-            return None
-        embedder = self._built_in
-        return reach.read(lambda tx: find_model(tx, embedder, name))
+        embedder = self._built_in_model()
+        return None if embedder is None else reach.read(lambda tx: find_model(tx, embedder, name))
 
 
 def find_model(tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
@@ -163,21 +183,40 @@ def build_model_name(embedder: Embedder) -> str:
 
 
 def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
-    """Return the encoded vectors of each entry's chunks. The policy of its collection sets the size of the chunks."""
+    """Return the encoded vectors of each entry's chunks. The policy of its collection sets the size of the chunks.
+
+    A sentence model also reads short statements without their subject, because questions often name another or none. The
+    vector of such a statement is the mean of both readings.
+    """
     policies = [decode_policy(row[5]) for row in rows]
     chunks = [
         split_chunks(row[4], policy.chunk_chars, policy.overlap_chars)
         for row, policy in zip(rows, policies, strict=True)
     ]
-    vectors = embedder.embed([chunk for text in chunks for chunk in text])
+    bare: dict[int, str] = {}
+    if is_sentence_model(embedder):
+        for at, row in enumerate(rows):
+            if row[6] in STATEMENTS and len(chunks[at]) == 1 and (rest := remove_subject(row[4])) != row[4]:
+                bare[at] = rest
+    texts = [chunk for text in chunks for chunk in text]
+    vectors = embedder.embed([*texts, *bare.values()])
     if vectors.shape[1:] != (embedder.dimensions,):
         raise ModelFailed(f"The model returned {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
-    half = vectors.astype(np.float16)
+    without = dict(zip(bare, vectors[len(texts) :], strict=True))
     found, at = [], 0
-    for text in chunks:
-        found.append(half[at : at + len(text)].tobytes())
+    for number, text in enumerate(chunks):
+        own = vectors[at : at + len(text)]
+        if number in without:
+            mean = own[0] + without[number]
+            own = (mean / max(float(np.linalg.norm(mean)), 1e-12))[None]
+        found.append(own.astype(np.float16).tobytes())
         at += len(text)
     return found
+
+
+def is_sentence_model(embedder: Embedder) -> bool:
+    """True for a model that reads whole sentences, and is so slow that light vectors serve until its own exist."""
+    return bool(getattr(embedder, "with_light", False))
 
 
 def embed_missing(

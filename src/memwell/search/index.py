@@ -8,7 +8,7 @@ index keeps vectors as bytes, each with a scale; the exact values stay in the ta
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,62 +18,19 @@ from numpy.typing import NDArray
 
 from .. import typed
 from ..storage.port import Row, State, Tx, encode_numbers
+from .upkeep import STATEMENTS
+from .vector_space import Array, Column, VectorSpace
 
-NEVER = 2**62
 MISSING = -1
-FACT_KINDS = ("fact", "past", "held")
-UNLINKED_KINDS = ("note", "summary")
-"""Kinds of entries without neighbours."""
 EVERYTHING = (None, None)
 """A removal that names no entry and no address. It marks everything as changed, so indexes are loaded again."""
 POSTINGS_SHARE = 8
 MIN_POSTINGS = 10_000
 """An index caches `POSTINGS_SHARE` occurrences of words per entry, but at least `MIN_POSTINGS`."""
-MAX_EXACT_PARTS = 4096
 MAX_SMALL = 4096
-CHUNK = 1024
-READ_BATCH = 8192
-"""Entries whose vectors are read at a time."""
-EXPONENT_BIAS = np.float32(2.0 ** (127 - 15))
 LIST_BATCH = 5000
-HOUR = 3_600_000_000
-DENSITY = 4
-_FIRST = 64
 _NO_ROWS: Any = np.zeros(0, np.int32)
 _decode_names = typed.decoder(list[str | None])
-
-Array = NDArray[Any]
-
-
-class Column:
-    """A growing array. Growing copies the values, so arrays that were read before stay valid."""
-
-    __slots__ = ("_room", "size")
-
-    def __init__(self, dtype: Any, width: int | None = None) -> None:
-        self._room: Array = np.zeros(_FIRST if width is None else (_FIRST, width), dtype)
-        self.size = 0
-
-    def reserve(self, more: int) -> None:
-        """Make room for more values."""
-        need = self.size + more
-        if need > len(self._room):
-            room = np.zeros((max(need, len(self._room) * 3 // 2), *self._room.shape[1:]), self._room.dtype)
-            room[: self.size] = self._room[: self.size]
-            self._room = room
-
-    def extend(self, values: Array) -> None:
-        self.reserve(len(values))
-        self._room[self.size : self.size + len(values)] = values
-        self.size += len(values)
-
-    @property
-    def values(self) -> Array:
-        return self._room[: self.size]
-
-    @property
-    def footprint(self) -> int:
-        return int(self._room.nbytes)
 
 
 @dataclass(slots=True)
@@ -97,14 +54,19 @@ class NameCodes:
 class Index:
     """The live entries of one collection or one address."""
 
-    def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
+    def __init__(
+        self, collection: bool, scope_id: int, models: Sequence[tuple[int, int]] = (), history: bool = False
+    ) -> None:
+        """`models` has the number and the dimensions of each model, the best first."""
         self.lock = Lock()
         self.history = history
         """True if the index also holds retired entries. It is then loaded again after every change."""
         self.collection = collection
         self.scope_id = scope_id
-        self.model = model
-        self.dimensions = dimensions
+        self.spaces = tuple(
+            VectorSpace(number, dimensions, patient=place < len(models) - 1)
+            for place, (number, dimensions) in enumerate(models)
+        )
         self.docid = Column(np.int64)
         self.address = Column(np.int64)
         self.seq = Column(np.int64)
@@ -118,22 +80,13 @@ class Index:
         self.alive = Column(np.bool_)
         self.before = Column(np.int32)
         self.after = Column(np.int32)
-        self.first_part = Column(np.int64)
-        self.vectors = Column(np.float32, max(dimensions, 1))
-        self.scale = Column(np.float32)
-        self.remote = False
-        """True if the vectors stay in the database, because they are too many."""
         self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
-        self.pending: dict[int, int] = {}
         self.metadata: Any = None
         self.validity: Any = None
-        self.bits: Any = None
-        self.changed_part = NEVER
         self.clock = 0
         self.linked = False
         """True if any entry has neighbours."""
         self._last_of: dict[int, int] = {}
-        self._last_spoken = MISSING
         self._postings: dict[str, tuple[int, Array]] = {}
         self._postings_size = 0
         self._vocabulary: dict[str, list[int]] = {}
@@ -142,6 +95,11 @@ class Index:
 
     def __len__(self) -> int:
         return self.docid.size
+
+    @property
+    def has_statements(self) -> bool:
+        """True if any entry is a fact, a note or a summary."""
+        return not self.kinds.codes.keys().isdisjoint(STATEMENTS)
 
     @property
     def footprint(self) -> int:
@@ -155,7 +113,7 @@ class Index:
             self.occurred_at,
             self.expires_at,
         )
-        more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
+        more = (self.size, self.asks, self.alive, self.before, self.after, *self.spaces)
         beside: int = 4 * self._postings_size + sum(
             columns.footprint for columns in (self.metadata, self.validity) if columns
         )
@@ -167,8 +125,8 @@ class Index:
         """Update the index to the transaction's snapshot. Return False if it must be loaded again instead."""
         if self._seen is None:
             if self.collection:
-                graph = {"model": self.model, "collection": self.scope_id}
-                self.remote = bool(self.dimensions) and tx.row("find_graph", **graph) is not None
+                for space in self.spaces:
+                    space.remote = tx.row("find_graph", model=space.model, collection=self.scope_id) is not None
                 self._add(tx, tx.row("load_collection", id=self.scope_id, history=int(self.history)))
             else:
                 self._add(tx, tx.row("load_address", id=self.scope_id, after=0, history=int(self.history)))
@@ -183,10 +141,8 @@ class Index:
                 after = int(self.seq.values[-1]) if len(self) else 0
                 self._add(tx, tx.row("load_address", id=self.scope_id, after=after, history=0))
         self._seen = state
-        if self.pending and self.remote:  # another process may have stored the missing vectors
-            self.drop_pending(self._have_vectors(tx, sorted(self.pending)))
-        elif self.pending:
-            self.put_vectors(self._stored(tx, sorted(self.pending)))
+        for space in self.spaces:
+            space.refresh(tx)
         return True
 
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
@@ -206,27 +162,11 @@ class Index:
         kinds: dict[int, str] = dict(tx.rows("kinds_of", docids=encode_numbers(docids)))
         here = np.array([docid in kinds for docid in docids], np.bool_)
         self.alive.values[rows[~here]] = False
-        if self.dimensions and not self.remote:
-            self.vectors.values[self.first_part.values[rows[~here]]] = 0
+        for space in self.spaces:
+            space.clear(rows[~here])
         if here.any():
             self.kind.values[rows[here]] = self.kinds.encode([kinds[docid] for docid in docids if docid in kinds])
         return True
-
-    def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
-        """The stored vectors of some entries, given by sorted numbers. If these are dense, the whole range is read."""
-        first, last = docids[0], docids[-1]
-        if len(docids) * DENSITY > last - first:
-            return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
-        found: dict[int, bytes] = {}
-        for at in range(0, len(docids), LIST_BATCH):
-            found.update(tx.rows("vectors_of", model=self.model, docids=encode_numbers(docids[at : at + LIST_BATCH])))
-        return found
-
-    def _have_vectors(self, tx: Tx, docids: Sequence[int]) -> list[int]:
-        """Those of some entries, given by sorted numbers, that have stored vectors."""
-        wanted = set(docids)
-        rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
-        return [docid for (docid,) in rows if docid in wanted]
 
     def list_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
         """The names of the speakers of live entries, the longest first. `among` is a mask that limits the entries."""
@@ -252,32 +192,6 @@ class Index:
         at[at == len(own)] = 0
         return at[own[at] == docids] if len(own) else at[:0]
 
-    def put_vectors(self, values: Mapping[int, bytes]) -> None:
-        """Add the vectors of pending entries. A row has room for one; if an entry has more, the vectors are laid out again."""
-        if self.remote:
-            return self.drop_pending(list(values))
-        several: dict[int, tuple[Array, Array]] = {}
-        for docid, value in values.items():
-            row = self.pending.pop(docid, None)
-            if row is None:
-                continue
-            vectors, scale = self._encode(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
-            if len(vectors) == 1:
-                at = int(self.first_part.values[row])
-                self.vectors.values[at] = vectors[0]
-                self.scale.values[at] = scale[0]
-                self.changed_part = min(self.changed_part, at)
-            else:
-                several[row] = vectors, scale
-        if several:
-            self._regroup(several)
-        return None
-
-    def drop_pending(self, docids: Sequence[int]) -> None:
-        """Stop waiting for the vectors of some entries."""
-        for docid in docids:
-            self.pending.pop(docid, None)
-
     def _add(self, tx: Tx, lists: Row | None) -> None:
         """Add entries as the load queries return them: one list for each column."""
         if lists is None or lists[0] is None:
@@ -294,64 +208,24 @@ class Index:
         ):
             column.extend(names.encode(_decode_names(text))[order])
         self.alive.extend(np.ones(len(docids), np.bool_))
-        self._add_vectors(tx, first)
-        self._link(first)
+        added, turns = self.docid.values[first:].tolist(), ~self._has_kind(STATEMENTS, first)
+        for space in self.spaces:
+            space.add(tx, added, first, turns)
+        self._link(first, turns)
 
-    def _add_vectors(self, tx: Tx, first: int) -> None:
-        """Add the vectors of the rows from `first` on. A row without stored vectors gets one of zeros, and is pending."""
-        if not self.dimensions:
-            return
-        docids = self.docid.values[first:].tolist()
-        if self.remote:
-            there = set(self._have_vectors(tx, docids))
-            self.pending.update((docid, first + n) for n, docid in enumerate(docids) if docid not in there)
-            return
-        self._bound_exact(len(docids))
-        self.vectors.reserve(len(docids))
-        width = 2 * self.dimensions
-        empty = bytes(width)
-        for at in range(0, len(docids), READ_BATCH):
-            batch = docids[at : at + READ_BATCH]
-            stored = self._stored(tx, batch)
-            self.pending.update((docid, first + at + n) for n, docid in enumerate(batch) if docid not in stored)
-            values = [stored.get(docid, empty) for docid in batch]
-            counts = np.array([len(value) // width for value in values], np.int64)
-            half = np.frombuffer(b"".join(values), np.float16).reshape(-1, self.dimensions)
-            start = self.vectors.size
-            self._bound_exact(len(half))
-            vectors, scale = self._encode(half)
-            self.vectors.extend(vectors)
-            self.scale.extend(scale)
-            self.first_part.extend(start + np.cumsum(counts) - counts)
-
-    def _link(self, first: int) -> None:
-        """Link new entries to their neighbours. The neighbours of a turn are the turns before and after it at its address.
-
-        A fact that names a speaker is linked to the one before it, if both are of one address and one hour. Other facts,
-        notes and summaries have no neighbours.
-        """
+    def _link(self, first: int, is_turn: Array) -> None:
+        """Link new turns to the turns before and after them at their address. Facts, notes and summaries stand for themselves."""
         fresh = len(self) - first
         self.before.extend(np.full(fresh, MISSING, np.int32))
         self.after.extend(np.full(fresh, MISSING, np.int32))
-        before = self.before.values
-        facts, alone = self._has_kind(FACT_KINDS, first), self._has_kind(UNLINKED_KINDS, first)
-        turns = np.flatnonzero(~(facts | alone)) + first
-        last_of = self._last_of
+        before, last_of = self.before.values, self._last_of
+        turns = np.flatnonzero(is_turn) + first
         for row, address in zip(turns.tolist(), self.address.values[turns].tolist(), strict=True):
             before[row] = last_of.get(address, MISSING)
             last_of[address] = row
-        spoken = np.flatnonzero(facts) + first
-        spoken = spoken[self.name.values[spoken] != MISSING]
-        if len(spoken):
-            line = np.concatenate([[self._last_spoken], spoken]) if self._last_spoken != MISSING else spoken
-            at, when = self.address.values[line], self.occurred_at.values[line]
-            near = (at[1:] == at[:-1]) & (np.abs(when[1:] - when[:-1]) <= HOUR)
-            before[line[1:][near]] = line[:-1][near]
-            self._last_spoken = int(spoken[-1])
-        for rows in (turns, spoken):
-            later = rows[before[rows] != MISSING]
-            self.after.values[before[later]] = later
-            self.linked = self.linked or bool(len(later))
+        later = turns[before[turns] != MISSING]
+        self.after.values[before[later]] = later
+        self.linked = self.linked or bool(len(later))
 
     def _has_kind(self, kinds: Sequence[str], first: int) -> Array:
         """A mask of the rows from `first` on that are of some kinds."""
@@ -400,58 +274,6 @@ class Index:
         while self._postings_size > limit and len(self._postings) > 1:
             self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])
 
-    def _regroup(self, several: Mapping[int, tuple[Array, Array]]) -> None:
-        starts = self.first_part.values
-        ends = np.append(starts[1:], self.vectors.size)
-        vectors, scale = self.vectors.values, self.scale.values
-        spans = zip(starts.tolist(), ends.tolist(), strict=True)
-        groups = [several.get(row) or (vectors[a:b], scale[a:b]) for row, (a, b) in enumerate(spans)]
-        counts = np.array([len(group[0]) for group in groups], np.int64)
-        self.first_part = Column(np.int64)
-        self.first_part.extend(np.cumsum(counts) - counts)
-        self._replace(np.concatenate([group[0] for group in groups]), np.concatenate([group[1] for group in groups]))
-        self._bound_exact(0)
-
-    def _replace(self, vectors: Array, scale: Array) -> None:
-        self.vectors, self.scale, self.bits = Column(vectors.dtype, self.dimensions), Column(np.float32), None
-        self.vectors.extend(vectors)
-        self.scale.extend(scale)
-
-    @property
-    def exact(self) -> bool:
-        """True if the vectors are kept as floats, as in a small index, and not quantised to bytes."""
-        return not self.remote and self.vectors.values.dtype == np.float32
-
-    def _bound_exact(self, more: int) -> None:
-        if self.exact and self.vectors.size + more > MAX_EXACT_PARTS:
-            self._replace(*quantise(self.vectors.values))
-
-    def _encode(self, half: Array) -> tuple[Array, Array]:
-        if self.exact:
-            return half.astype(np.float32), np.ones(len(half), np.float32)
-        return quantise(half)
-
-
-def quantise(vectors: Array) -> tuple[Array, Array]:
-    """Quantise vectors to bytes, each with a scale. Chunks are small enough to stay in the processor's cache."""
-    quantised = np.empty(vectors.shape, np.int8)
-    scale = np.ones(len(vectors), np.float32)
-    for at in range(0, len(vectors), CHUNK):
-        bits = vectors[at : at + CHUNK].astype(np.float16, copy=False).view(np.int16)
-        top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
-        top[top == 0.0] = 127.0
-        # Convert half floats to floats in half the time of `astype`: shift their bits to the places of a float's, then
-        # multiply to correct the bias of the exponent.
-        moved = np.left_shift(bits, 13, dtype=np.int32)
-        moved &= np.int32(-0x70000001)
-        wide = moved.view(np.float32)
-        wide *= EXPONENT_BIAS
-        wide *= (127.0 / top)[:, None]
-        quantised[at : at + CHUNK] = np.rint(wide, out=wide)
-        scale[at : at + CHUNK] = top / 127.0
-    return quantised, scale
-
-
 def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
     """Parse a list of numbers from a database: text with commas, or eight bytes per number, big-endian."""
     if isinstance(listed, bytes):
@@ -461,10 +283,10 @@ def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
 
 
 class IndexKey(NamedTuple):
-    """The tenant, the model, and the collection or address of an index."""
+    """The tenant, the models (number, name and dimensions of each), and the collection or address of an index."""
 
     owner: str
-    model: tuple[int, str]
+    models: tuple[tuple[int, str, int], ...]
     collection: bool
     scope_id: int
     history: bool = False
@@ -478,13 +300,14 @@ class IndexCache:
         self._lock = Lock()
         self._indexes: OrderedDict[IndexKey, Index] = OrderedDict()
 
-    def current(self, tx: Tx, key: IndexKey, dimensions: int, state: State) -> Index:
+    def current(self, tx: Tx, key: IndexKey, state: State) -> Index:
         """Return an index, updated to the transaction's snapshot or a later one."""
         while True:
             with self._lock:
                 index = self._indexes.get(key)
                 if index is None:
-                    index = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
+                    models = [(number, dimensions) for number, _, dimensions in key.models]
+                    index = Index(key.collection, key.scope_id, models, key.history)
                     self._indexes[key] = index
                 self._indexes.move_to_end(key)
             with index.lock:

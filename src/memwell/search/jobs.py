@@ -26,24 +26,15 @@ def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
 
     Each batch is stored with its position, so that the job continues after a crash.
     """
-    from .embeddings import embed_entries  # imports numpy
-
-    model = engine.recall.meaning.model(run.reach)
-    if model is None:
+    models = engine.recall.meaning.models(run.reach)
+    if not models:
         if engine.recall.meaning.trouble:
             raise Unavailable(f"The model cannot be used: {engine.recall.meaning.trouble}")
         return {"embedded": 0}
-    done, at = 0, model.embedded_to
-    while True:
-        rows, reached = run.read(lambda tx: _list_pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
-        values = embed_entries(model.embedder, rows)
-        run.write(lambda tx: _write_batch(tx, model, rows, values, reached))  # noqa: B023 -- run at once
-        done, at = done + len(rows), reached
-        if len(rows) < EMBED_BATCH:
-            break
-    dropped = 0
+    done = sum(_embed_all(run, model) for model in reversed(models))  # the light model first
+    dropped, used = 0, {model.number for model in models}
     for number, *_ in run.read(lambda tx: tx.rows("list_models")):
-        while number != model.number and (count := run.write(lambda tx: _drop_vectors(tx, number))):  # noqa: B023
+        while number not in used and (count := run.write(lambda tx: _drop_vectors(tx, number))):  # noqa: B023
             dropped += count
     if done and engine.store.describe()["engine"] != "sqlite":
         now = engine.clock.now()
@@ -64,6 +55,20 @@ def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
 
 def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
     return dict(engine.store.tend(run.reach.key))
+
+
+def _embed_all(run: JobRun, model: EmbeddingModel) -> int:
+    """Compute the missing vectors of a model: those of facts and notes first, because they are few and searches rely on them."""
+    from .embeddings import embed_entries  # imports numpy
+
+    done, at = 0, model.embedded_to
+    while True:
+        rows, reached = run.read(lambda tx: _list_pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
+        values = embed_entries(model.embedder, rows)
+        run.write(lambda tx: _write_batch(tx, model, rows, values, reached))  # noqa: B023 -- run at once
+        done, at = done + len(rows), reached
+        if len(rows) < EMBED_BATCH:
+            return done
 
 
 def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[list[Row], int]:
@@ -95,9 +100,9 @@ def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     if not rows:
         return 0, at
     tx.send("delete_words", docids=encode_numbers(row[0] for row in rows))
-    for docid, address_id, collection_id, name, content, policy in rows:
+    for docid, address_id, collection_id, kind, name, content, policy in rows:
         language = decode_policy(policy).language
-        text = build_entry_tokens(address_id, collection_id, name, content, language)
+        text = build_entry_tokens(address_id, collection_id, kind, name, content, language)
         tx.send("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})
     return len(rows), rows[-1][0]

@@ -15,8 +15,8 @@ import simsimd
 from numpy.typing import NDArray
 
 from ..storage.port import Tx, encode_numbers
-from .columns import View
-from .index import NEVER, Array
+from .columns import SpaceView, View
+from .vector_space import NEVER, Array
 
 SCAN_ALL = 100_000
 TRIALS = 8
@@ -36,8 +36,8 @@ class Similarities(ABC):
     """The similarity of each entry to a query: of the whole entry, and of its best part. Rows that were skipped at first are
     compared when their similarity is needed."""
 
-    def __init__(self, view: View, vector: Array | None) -> None:
-        self._view, self._vector = view, vector
+    def __init__(self, view: View, space: SpaceView, vector: Array | None) -> None:
+        self._view, self.space, self._vector = view, space, vector
         self.whole: Scores = np.zeros(len(view), np.float32)
         self.best = self.whole
         self._pair: Scores | None = None
@@ -90,43 +90,43 @@ class Similarities(ABC):
 class LocalSimilarities(Similarities):
     """Similarities of entries whose vectors are in memory."""
 
-    def __init__(self, view: View, vector: Array | None) -> None:
-        super().__init__(view, vector)
-        if vector is None or not len(view.vectors):
+    def __init__(self, view: View, space: SpaceView, vector: Array | None) -> None:
+        super().__init__(view, space, vector)
+        if vector is None or not len(space.vectors):
             return
-        self._query, self._scale = (vector, 1.0) if view.exact else _quantise(vector)
-        rows = _list_rows_to_scan(view, vector)
+        self._query, self._scale = (vector, 1.0) if space.exact else _quantise(vector)
+        rows = _list_rows_to_scan(view, space, vector)
         if rows is None:
-            cosines = _cosines(self._query, view.vectors, view.scale * self._scale)
-            self.whole, self.best = _reduce_parts(cosines, view.first_part)
+            cosines = _cosines(self._query, space.vectors, space.scale * self._scale)
+            self.whole, self.best = _reduce_parts(cosines, space.first_part)
         else:
             self._compared = np.zeros(len(view), np.bool_)
             self.best = self.whole.copy()
             self.need(rows)
 
     def _compare(self, rows: Array) -> None:
-        view = self._view
-        ends = np.append(view.first_part, len(view.vectors))
+        space = self.space
+        ends = np.append(space.first_part, len(space.vectors))
         counts = ends[rows + 1] - ends[rows]
         starts = np.cumsum(counts) - counts
         parts = np.repeat(ends[rows] - starts, counts) + np.arange(int(counts.sum()))
-        cosines = _cosines(self._query, view.vectors[parts], view.scale[parts] * self._scale)
+        cosines = _cosines(self._query, space.vectors[parts], space.scale[parts] * self._scale)
         self.whole[rows], self.best[rows] = _reduce_parts(cosines, starts)
 
     def _between(self, rows: Array, others: Array) -> Array:
-        view = self._view
-        first, second = view.first_part[rows], view.first_part[others]
-        left, right = (view.vectors[parts].astype(np.float32, copy=False) for parts in (first, second))
-        between: Array = np.einsum("ij,ij->i", left, right) * view.scale[first] * view.scale[second]
+        space = self.space
+        first, second = space.first_part[rows], space.first_part[others]
+        left, right = (space.vectors[parts].astype(np.float32, copy=False) for parts in (first, second))
+        between: Array = np.einsum("ij,ij->i", left, right) * space.scale[first] * space.scale[second]
         return between
 
 
 class RemoteSimilarities(Similarities):
     """Similarities of entries whose vectors stay in the database. Its graph selects the entries; similarities are exact."""
 
-    def __init__(self, tx: Tx, view: View, vector: Array | None, model: int) -> None:
-        super().__init__(view, vector)
-        self._tx, self._model = tx, model
+    def __init__(self, tx: Tx, view: View, space: SpaceView, vector: Array | None) -> None:
+        super().__init__(view, space, vector)
+        self._tx, self._model = tx, space.space.model
         self.best = self.whole.copy()
         self._compared = np.zeros(len(view), np.bool_)
         self._vectors: dict[int, Array] = {}
@@ -147,7 +147,7 @@ class RemoteSimilarities(Similarities):
 
     def _between(self, rows: Array, others: Array) -> Array:
         found = self._load(np.concatenate([rows, others]))
-        docid, nothing = self._view.docid, np.zeros(self._view.index.dimensions, np.float32)
+        docid, nothing = self._view.docid, np.zeros(self.space.space.dimensions, np.float32)
         left, right = (
             np.stack([found[number][0] if number in found else nothing for number in docid[side].tolist()])
             for side in (rows, others)
@@ -181,7 +181,7 @@ class RemoteSimilarities(Similarities):
         docids = self._view.docid[rows].tolist()
         missing = sorted({docid for docid in docids if docid not in self._vectors})
         if missing:
-            width = self._view.index.dimensions
+            width = self.space.space.dimensions
             for docid, value in self._tx.rows("vectors_of", model=self._model, docids=encode_numbers(missing)):
                 parts = np.frombuffer(value, np.float16).reshape(-1, width)
                 self._vectors[docid] = parts.astype(np.float32)
@@ -197,10 +197,10 @@ def find_best(scores: Scores, allowed: Array, limit: int) -> Array:
 
 
 def find_nearest(view: View, vector: Array, count: int) -> Array:
-    """The allowed rows that are most similar to a vector, the best first."""
+    """The allowed rows that are most similar to a vector of the last space, the best first."""
     if not vector.any():
         return np.zeros(0, np.int64)
-    whole = LocalSimilarities(view, vector).whole
+    whole = LocalSimilarities(view, view.spaces[-1], vector).whole
     rows = find_best(whole, view.allowed, count)
     return rows[np.argsort(-whole[rows], kind="stable")]
 
@@ -298,27 +298,28 @@ def _pack(vectors: Array) -> Array:
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
-def _list_rows_to_scan(view: View, vector: Array) -> Array | None:
+def _list_rows_to_scan(view: View, space: SpaceView, vector: Array) -> Array | None:
     """The rows to compare; None for all of them."""
-    if len(view) <= SCAN_ALL or view.exact:
+    if len(view) <= SCAN_ALL or space.exact:
         return None
     allowed = np.flatnonzero(view.allowed)
     if len(allowed) <= SCAN_ALL:
         return allowed
     index = view.index
     with index.lock:
-        if index.first_part is not view.layout:
+        kept = space.space
+        if kept.first_part is not space.layout:
             return None  # the vectors were laid out again after this view was built
-        index.bits = bits = index.bits or SignBits()
-        vectors = index.vectors.values
-        bits.update(vectors, index.scale.values, min(index.changed_part, len(vectors)))
-        index.changed_part = NEVER
+        kept.bits = bits = kept.bits or SignBits()
+        vectors = kept.vectors.values
+        bits.update(vectors, kept.scale.values, min(kept.changed_part, len(vectors)))
+        kept.changed_part = NEVER
         if bits.candidates is None:
             return None
         banned: Array | None = None
         if np.count_nonzero(~view.allowed) * 10 >= len(view):
-            counts = np.diff(np.append(view.first_part, len(view.vectors)))
+            counts = np.diff(np.append(space.first_part, len(space.vectors)))
             banned = np.flatnonzero(np.repeat(~view.allowed, counts))
         parts = bits.nearest(vector, bits.candidates, banned)
-    parts = parts[parts < len(view.vectors)]
-    return np.unique(np.searchsorted(view.first_part, parts, side="right") - 1)
+    parts = parts[parts < len(space.vectors)]
+    return np.unique(np.searchsorted(space.first_part, parts, side="right") - 1)

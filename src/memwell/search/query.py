@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..model.collection import Place, decode_policy
 from ..model.filter import Where
 from ..storage.port import Row, Tx
+from .people import SOMEONE
 from .words import ADDRESS, COLLECTION, STOP_WORDS
 
 MAX_TEXT = 4096
@@ -21,6 +22,7 @@ MAX_SPANS = 256
 MAX_NAME_TEXT = 2048
 """Names after so many characters of a query are ignored."""
 MAX_NAMES = 500
+MAX_WORDS = 12
 NICKNAME = 3
 """The length of the shortest nickname: a beginning of a first name that has more than four letters."""
 
@@ -56,6 +58,10 @@ _ASSISTANT = re.compile(
     re.IGNORECASE,
 )
 _COMMON = frozenset(STOP_WORDS["en"].split())
+_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]+)?")
+_GAP = "\x00"
+"""Stands for a name while a query is read."""
+_GAPS = re.compile(r"\s*\x00(?:\s*\x00)*\s*")
 
 
 # -- Scope: the stored collections and addresses that a query searches
@@ -105,16 +111,30 @@ def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
 # -- Speakers that a query names
 
 
-def parse_query(text: str, names: Iterable[str]) -> tuple[tuple[str, ...], str]:
-    """Return the speakers that a query names, and its text without names and dates, which do not say what it is about."""
+def parse_query(text: str, names: Iterable[str], people: Collection[str] = ()) -> tuple[tuple[str, ...], str, str]:
+    """Return the speakers that a query names, its text without names and dates, which do not say what it is about, and its
+    text with `someone` in the place of names. `people` are further words of names."""
     found: list[str] = []
+    text = text.replace(_GAP, " ")
     rest, tail = text[:MAX_NAME_TEXT], text[MAX_NAME_TEXT:]
     for name in islice(names, MAX_NAMES):
         pattern = _build_name_pattern(name)
         if pattern is not None and pattern.search(rest):
             found.append(name)
-            rest = pattern.sub(" ", rest)
-    return tuple(found), remove_dates(rest + tail)
+            rest = pattern.sub(_GAP, rest)
+    if people:
+        words = "|".join(re.escape(word) for word in sorted(people, key=len, reverse=True))
+        rest = re.sub(rf"(?<!\w)(?:{words})(?:['’]s)?(?!\w)", _GAP, rest, flags=re.IGNORECASE)
+    rest = remove_dates(rest + tail)
+    if _GAP not in rest:
+        return tuple(found), rest, rest
+    return tuple(found), rest.replace(_GAP, " "), _GAPS.sub(f" {SOMEONE} ", rest)
+
+
+def list_words(text: str) -> list[str]:
+    """The distinct words of a query that may be names, at most `MAX_WORDS`."""
+    found = dict.fromkeys(word for word in _WORD.findall(text[:MAX_NAME_TEXT]) if word.lower() not in _COMMON)
+    return list(found)[:MAX_WORDS]
 
 
 def asks_assistant(text: str) -> bool:

@@ -18,11 +18,13 @@ from ..clock import DAY
 from ..errors import Invalid
 from ..storage.port import Tx, encode_numbers
 from . import query, words
-from .columns import View
-from .embeddings import EmbeddingModel
-from .index import MISSING, Array
+from .calibration import LIGHT_MODEL, SENTENCE_MODEL, find_usual_similarity
+from .columns import SpaceView, View
+from .embeddings import EmbeddingModel, is_sentence_model
+from .index import MISSING
 from .nearest import LocalSimilarities, RemoteSimilarities, Scores, Similarities, find_best
 from .query import Days
+from .vector_space import Array
 
 CANDIDATES = 160
 EXACT_CANDIDATES = 32
@@ -86,12 +88,14 @@ def require_recipe(name: str) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query with its speakers, its vector, and the text that remains without names and dates."""
+    """A query with its speakers, its vector for each model, and the text that remains without names and dates."""
 
     text: str
     rest: str
     speakers: tuple[str, ...]
-    vector: Array | None
+    people: tuple[str, ...]
+    """Words that name people whom statements are about."""
+    vectors: tuple[Array | None, ...]
     recipe: Recipe
     today: date
     limit: int
@@ -115,16 +119,27 @@ def score_views(
     tx: Tx,
     views: Sequence[View],
     question: ParsedQuery,
-    model: EmbeddingModel | None,
+    models: Sequence[EmbeddingModel],
     also: int | None = None,
 ) -> list[ScoredView]:
     """The candidates of every view with their scores. The entry `also` is ranked in any case."""
     tokens = _list_terms(question, views) if question.recipe.words else []
     found, total = _find_words(tx, views, tokens)
-    return [
-        _Scoring(tx, view, question, model, _score_words(view, matches, total, question.recipe)).rank(also)
+    scorings = [
+        _Scoring(tx, view, question, models, _score_words(view, matches, total, question.recipe))
         for view, matches in zip(views, found, strict=True)
     ]
+    usual = _find_usual_similarities(scorings, len(models))
+    return [scoring.rank(usual, also) for scoring in scorings]
+
+
+def _find_usual_similarities(scorings: Sequence[_Scoring], models: int) -> list[float]:
+    """The mean similarity of the query to all statements, for each model."""
+    found = []
+    for place in range(models):
+        known = [scoring.list_similarities(place) for scoring in scorings]
+        found.append(find_usual_similarity(np.concatenate(known) if known else np.zeros(0)))
+    return found
 
 
 # -- Words
@@ -245,13 +260,26 @@ def _add_neighbours(view: View, rows: Array) -> Array:
 # -- Candidates and their scores
 
 
+class Arm(NamedTuple):
+    """A model, and the similarities of a view's entries to the query by it."""
+
+    model: EmbeddingModel
+    similar: Similarities
+
+
+def _compare(tx: Tx, view: View, space: SpaceView, vector: Array) -> Similarities:
+    if space.space.remote:
+        return RemoteSimilarities(tx, view, space, vector)
+    return LocalSimilarities(view, space, vector)
+
+
 class _Scoring:
     """Computes the scores of one view."""
 
     def __init__(
-        self, tx: Tx, view: View, question: ParsedQuery, model: EmbeddingModel | None, covered: Scores
+        self, tx: Tx, view: View, question: ParsedQuery, models: Sequence[EmbeddingModel], covered: Scores
     ) -> None:
-        self.tx, self.view, self.question, self.model, self.covered = tx, view, question, model, covered
+        self.tx, self.view, self.question, self.covered = tx, view, question, covered
         self.days = _find_days(view, question)
         self.speaker: int | None = None
         if len(question.speakers) == 1:
@@ -259,51 +287,129 @@ class _Scoring:
         self.assistant: int | None = None
         if not query.asks_assistant(question.text):
             self.assistant = view.index.roles.codes.get("assistant")
-        self.similar: Similarities
-        if view.index.remote and model is not None:
-            self.similar = RemoteSimilarities(tx, view, question.vector, model.number)
-        else:
-            self.similar = LocalSimilarities(view, question.vector)
+        self.arms: list[Arm | None] = [
+            None if vector is None else Arm(model, _compare(tx, view, space, vector))
+            for model, space, vector in zip(models, view.spaces, question.vectors, strict=True)
+        ]
+        """The similarities of the entries by each model, the best model first; None for one that does not know the query."""
+        self.known = [arm for arm in self.arms if arm is not None]
+        self.exact = all(arm.similar.space.exact for arm in self.known)
+        self.partial = any(arm.similar.partial for arm in self.known)
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
+        self.usual: Sequence[float] = ()
+        self.statements = view.is_statement
+        if question.recipe is not RECIPES["default"]:
+            self.statements = np.zeros(len(view), np.bool_)
 
-    def rank(self, also: int | None) -> ScoredView:
+    def list_similarities(self, place: int) -> Array:
+        """The similarities of the statements that have vectors of the model at a place, if all were compared."""
+        arm = self.arms[place] if place < len(self.arms) else None
+        if arm is None or arm.similar.partial or not self.statements.any():
+            return np.zeros(0, np.float32)
+        rows = self.statements & self.view.here & arm.similar.space.present
+        found: Array = arm.similar.best[rows]
+        return found
+
+    def rank(self, usual: Sequence[float], also: int | None) -> ScoredView:
         view, recipe = self.view, self.question.recipe
+        self.usual = usual
         limit = max(CANDIDATES, 2 * self.question.limit)
-        if self.similar.partial:
-            self.similar.need(find_best(self.covered, view.allowed, limit))
+        if self.partial:
+            self._need(find_best(self.covered, view.allowed, limit))
         self.meaning = self._score_meaning(slice(None))
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
         self.own *= view.here
-        rows = _add_neighbours(view, find_best(self.own, view.allowed, limit))
+        rows = _add_neighbours(view, find_best(self.own, view.allowed & ~self.statements, limit))
         rows = rows[view.allowed[rows]]
+        if self.statements.any():
+            stated = np.flatnonzero(self.statements & view.allowed)
+            if len(stated) > limit:
+                stated = stated[np.argpartition(-self._weigh_statements(stated).sum(axis=0), limit)[:limit]]
+            rows = np.union1d(rows, stated)
         if also is not None:
             rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
         if self.days:  # entries from a named time are candidates even if they share no words with the query
             near = _compute_nearness(view.occurred_at, self.days)
             rows = np.union1d(rows, find_best(near + self.own, view.allowed & (near >= NEAR), limit))
-        self.similar.need(rows)
-        if self.model is not None and view.index.linked:
-            self.similar.add_pairs(rows, *_link_pairs(view, rows, recipe))
+        self._need(rows)
+        if view.index.linked:
+            pairs = _link_pairs(view, rows, recipe)
+            for arm in self.known:
+                arm.similar.add_pairs(rows, *pairs)
         ranked = ScoredView(view, rows, self._contribute(rows))
-        if not view.exact:
+        if not self.exact:
             self._rescore(ranked, len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
         return ranked
 
+    def _need(self, rows: Array) -> None:
+        for arm in self.known:
+            arm.similar.need(rows)
+
     def _score_meaning(self, rows: Array | slice) -> Scores:
-        """Scale similarities by the model's floor and ceiling: 0 for unrelated texts, 1 for the same text."""
-        if self.model is None:
-            return self.meaning[rows]
-        floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
-        cosines = self.similar.mix(rows, self.question.recipe.parts)
-        scaled: Scores = (1.0 - REST) * np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
-        scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
-        return scaled
+        """Scale similarities by the floor and ceiling of their model: 0 for unrelated texts, 1 for the same text. An entry has the
+        score of the best model that has its vector."""
+        meaning = np.zeros_like(self.meaning[rows])
+        for model, similar in reversed(self.known):
+            floor, ceiling = model.embedder.floor, model.embedder.ceiling
+            cosines = similar.mix(rows, self.question.recipe.parts)
+            scaled: Scores = (1.0 - REST) * np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
+            scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
+            meaning = np.where(similar.space.present[rows], scaled, meaning)
+        return meaning
 
     def _contribute(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of some rows: one line for each of `ARMS`. Their sum is the score."""
+        parts = self._contribute_turns(rows)
+        stated = np.flatnonzero(self.statements[rows])
+        if len(stated):
+            parts[:, stated] = 0.0
+            parts[:, stated] += self._weigh_statements(rows[stated])
+        return parts
+
+    def _weigh_statements(self, rows: Array) -> Array:
+        """The contributions of the arms to the scores of statements, which are estimates (see `calibration`)."""
+        parts = np.zeros((len(ARMS), len(rows)))
+        covered, others = self.covered[rows], self._name_others(rows)
+        left = np.ones(len(rows), np.bool_)
+        for place, arm in enumerate(self.arms):
+            if arm is None:
+                continue
+            there = np.flatnonzero(left & arm.similar.space.present[rows])
+            if not len(there):
+                continue
+            weights = SENTENCE_MODEL if is_sentence_model(arm.model.embedder) else LIGHT_MODEL
+            evidence = arm.model.normalise(arm.similar.best[rows[there]]) - weights.usual * arm.model.normalise(self.usual[place])
+            last = self.arms[-1]
+            if weights.light and last is not None and last is not arm:
+                evidence = evidence + weights.light * last.similar.best[rows[there]]
+            by_meaning = weights.estimate(evidence)
+            by_words = weights.estimate(evidence + weights.words * covered[there])
+            score = weights.estimate(evidence + weights.words * covered[there] - weights.other * others[there])
+            parts[0, there], parts[1, there], parts[5, there] = by_words - by_meaning, by_meaning, score - by_words
+            left[there] = False
+        missing = np.flatnonzero(left)
+        parts[0, missing] = covered[missing]
+        if self.days:
+            near = _compute_nearness(self.view.occurred_at[rows], self.days)
+            parts[4] = (1.0 - parts.sum(axis=0)) * self.question.recipe.time * near
+        return parts
+
+    def _name_others(self, rows: Array) -> Array:
+        """1 for the statements that do not name the person whom the query asks about, if it names one; 0 for others."""
+        question, view = self.question, self.view
+        if not question.people and not question.speakers:
+            return np.zeros(len(rows))
+        named = np.zeros(len(view), np.bool_)
+        for word in dict.fromkeys((*question.people, *(part for name in question.speakers for part in name.split()[:1]))):
+            for token in words.parse_terms(word, view.part.language).tokens:
+                named[_find_rows(self.tx, view, token)] = True
+        found: Array = (~named[rows]).astype(np.float64)
+        return found
+
+    def _contribute_turns(self, rows: Array) -> Array:
         view, recipe = self.view, self.question.recipe
-        if view.index.linked or not view.exact or self.similar.partial:
+        if view.index.linked or not self.exact or self.partial:
             self.meaning[rows] = self._score_meaning(rows)
             self.own[rows] = recipe.words * self.covered[rows] + recipe.meaning * self.meaning[rows]
         parts = np.zeros((len(ARMS), len(rows)))
@@ -332,21 +438,26 @@ class _Scoring:
 
     def _rescore(self, ranked: ScoredView, count: int) -> None:
         """Score the best candidates again by their stored vectors. Quantised ones suffice to find them, not to order them."""
-        if self.model is None or self.question.vector is None or not len(ranked.rows):
+        if not len(ranked.rows):
             return
         best = np.sort(find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
         rows = ranked.rows[best]
         docids = self.view.docid[rows].tolist()
-        stored: dict[int, bytes] = dict(
-            self.tx.rows("vectors_of", model=self.model.number, docids=encode_numbers(docids))
-        )
-        there = [place for place, docid in enumerate(docids) if docid in stored]
-        if there:
-            values = [stored[docids[place]] for place in there]
-            vectors = np.frombuffer(b"".join(values), np.float16).reshape(-1, self.model.embedder.dimensions)
-            counts = np.array([len(value) for value in values]) // (2 * self.model.embedder.dimensions)
-            cosines = vectors.astype(np.float32) @ self.question.vector
-            self.similar.replace(rows[there], cosines, np.cumsum(counts) - counts)
+        for (model, similar), vector in zip(
+            self.known, [vector for vector in self.question.vectors if vector is not None], strict=True
+        ):
+            if similar.space.exact:
+                continue
+            stored: dict[int, bytes] = dict(
+                self.tx.rows("vectors_of", model=model.number, docids=encode_numbers(docids))
+            )
+            there = [place for place, docid in enumerate(docids) if docid in stored]
+            if there:
+                values = [stored[docids[place]] for place in there]
+                vectors = np.frombuffer(b"".join(values), np.float16).reshape(-1, model.embedder.dimensions)
+                counts = np.array([len(value) for value in values]) // (2 * model.embedder.dimensions)
+                cosines = vectors.astype(np.float32) @ vector
+                similar.replace(rows[there], cosines, np.cumsum(counts) - counts)
         ranked.parts[:, best] = self._contribute(rows)
 
 

@@ -17,11 +17,12 @@ from ..storage.port import Row, State, TenantStore, Tx, encode_numbers, search_s
 from . import query as queries
 from . import words
 from .columns import View, build_view, list_speakers
-from .embeddings import QUICK_CHARACTERS, EmbeddingModel, Embeddings, embed_missing, find_model, queue_embedding
-from .index import Array, Index, IndexCache, IndexKey
+from .embeddings import QUICK_CHARACTERS, EmbeddingModel, Embeddings, embed_missing, find_model, is_sentence_model, queue_embedding
+from .index import Index, IndexCache, IndexKey
 from .nearest import find_nearest
-from .query import ScopePart, parse_query, resolve_scope
+from .query import ScopePart, list_words, parse_query, resolve_scope
 from .score import ARMS, ParsedQuery, Recipe, require_recipe, score_views
+from .vector_space import Array
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
@@ -112,7 +113,7 @@ class _Snapshot(NamedTuple):
     state: State
     scope: list[ScopePart]
     indexes: list[Index]
-    model: EmbeddingModel | None
+    models: list[EmbeddingModel]
     question: ParsedQuery
 
 
@@ -138,9 +139,10 @@ class _Search:
         self._meaning = engine.meaning
         self._now = engine.clock.now()
         self._recipe: Recipe = require_recipe(query.recipe)
-        self._embedder = self._meaning.named_embedder() if self._recipe.meaning else None
-        self._vectors: dict[str, Array | None] = {}
-        self._computed: dict[int, bytes] | None = None
+        self._embedders = self._meaning.named_embedders() if self._recipe.meaning else []
+        self._vectors: dict[tuple[str, str], Array | None] = {}
+        self._computed: dict[int, dict[int, bytes]] | None = None
+        """The vectors that this search has computed, by model and entry."""
         self._partly = False
         self._tries = 0
         self._by_meaning = False
@@ -188,8 +190,8 @@ class _Search:
 
     def find_similar(self, tx: Tx, snapshot: _Snapshot, vectors: Array) -> list[list[int]]:
         """Return the entries most similar to each vector; an empty list if the vectors are not in memory."""
-        current = snapshot.model is not None and snapshot.model.embedder is self._meaning.embedder()
-        if not current or any(index.remote for index in snapshot.indexes):
+        current = bool(snapshot.models) and snapshot.models[-1].embedder is self._meaning.light()
+        if not current or any(index.spaces[-1].remote for index in snapshot.indexes):
             return []
         found: list[list[int]] = [[] for _ in vectors]
         for view in self._build_views(tx, snapshot):
@@ -221,43 +223,77 @@ class _Search:
     # -- one snapshot ------------------------------------------------------------------------------------------------
 
     def _attempt(self, tx: Tx, work: Callable[[Tx, _Snapshot], T | None]) -> T | _Preparation | None:
-        model: EmbeddingModel | None = None
-        if self._embedder is not None:
-            model = find_model(tx, *self._embedder)
+        models: list[EmbeddingModel] = []
+        for named in self._embedders:
+            model = find_model(tx, *named)
             if model is None:
-                return _Preparation(self._add_model)
+                return _Preparation(lambda named=named: self._add_model(*named))  # type: ignore[misc]
+            models.append(model)
         state, scope = search_state(tx), resolve_scope(tx, self._query.where, self._now)
-        indexes = self._open_indexes(tx, scope, model, state)
-        if model is not None and self._computed is None and any(index.pending for index in indexes):
-            return _Preparation(lambda: self._embed_pending(model, indexes))
+        indexes = self._open_indexes(tx, scope, models, state)
+        if self._computed is None and any(self._list_pending(indexes, at) for at in range(len(models))):
+            return _Preparation(lambda: self._embed_pending(models, indexes))
         names = dict.fromkeys(name for index in indexes for name in list_speakers(tx, index, self._query.as_of))
-        speakers, rest = parse_query(self._query.text, names)
-        if model is not None and self._query.text and rest not in self._vectors:
-            if not getattr(model.embedder, "instant", False):
-                return _Preparation(lambda: self._embed(model, rest))
-            self._embed(model, rest)
-        vector = self._vectors.get(rest)
-        self._by_meaning = vector is not None
-        recipe = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
+        people = self._find_people(tx, scope, indexes, state)
+        speakers, rest, anonymous = parse_query(self._query.text, names, people)
+        asked = [anonymous if is_sentence_model(model.embedder) else rest for model in models]
+        for model, text in zip(models, asked, strict=True):
+            if self._query.text and (text, model.name) not in self._vectors:
+                if not getattr(model.embedder, "instant", False):
+                    return _Preparation(lambda model=model, text=text: self._embed(model, text))  # type: ignore[misc]
+                self._embed(model, text)
+        vectors = tuple(self._vectors.get((text, model.name)) for model, text in zip(models, asked, strict=True))
+        self._by_meaning = any(vector is not None for vector in vectors)
+        recipe = self._recipe if self._by_meaning else self._recipe._replace(words=1.0, meaning=0.0)
         today = to_datetime(self._now if self._query.as_of is None else self._query.as_of).date()
-        question = ParsedQuery(self._query.text, rest, speakers, vector, recipe, today, self._query.limit)
-        return work(tx, _Snapshot(state, scope, indexes, model, question))
+        question = ParsedQuery(
+            self._query.text, rest, speakers, tuple(people), vectors, recipe, today, self._query.limit
+        )
+        return work(tx, _Snapshot(state, scope, indexes, models, question))
+
+    def _find_people(
+        self, tx: Tx, scope: Sequence[ScopePart], indexes: Sequence[Index], state: State
+    ) -> dict[str, None]:
+        """The words of the query that name people whom statements of the scope are about."""
+        found: dict[str, None] = {}
+        for part, index in zip(scope, indexes, strict=True):
+            if not index.has_statements:
+                continue
+            for word in list_words(self._query.text):
+                for token in words.parse_terms(word, part.language).tokens:
+                    with index.lock:
+                        if len(index.find_occurrences(tx, state, part.token, f"{words.PERSON}{token}", False)):
+                            found[word] = None
+        return found
 
     def _open_indexes(
-        self, tx: Tx, scope: Sequence[ScopePart], model: EmbeddingModel | None, state: State
+        self, tx: Tx, scope: Sequence[ScopePart], models: Sequence[EmbeddingModel], state: State
     ) -> list[Index]:
         """Open the indexes of a scope, and add the vectors that this search computed, in case they were loaded again."""
-        number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
+        named = tuple((model.number, model.name, model.embedder.dimensions) for model in models)
         history = self._query.as_of is not None
-        keys = [IndexKey(self._reach.key, number, part.collection, part.id, history) for part in scope]
-        indexes = [self._engine.indexes.current(tx, key, dimensions, state) for key in keys]
+        keys = [IndexKey(self._reach.key, named, part.collection, part.id, history) for part in scope]
+        indexes = [self._engine.indexes.current(tx, key, state) for key in keys]
         for index in indexes:
-            if self._computed is not None and index.pending:
-                with index.lock:
-                    done = [docid for docid in self._computed if docid in index.pending]
-                    index.put_vectors({docid: value for docid in done if (value := self._computed[docid])})
-                    index.drop_pending(done)
+            for space, model in zip(index.spaces, models, strict=True):
+                if space.waiting:
+                    with index.lock:
+                        space.catch_up(tx, model.embedded_to)
+                computed = (self._computed or {}).get(space.model, {})
+                if computed and space.pending:
+                    with index.lock:
+                        done = [docid for docid in computed if docid in space.pending]
+                        space.put({docid: value for docid in done if (value := computed[docid])})
+                        space.drop_pending(done)
         return indexes
+
+    def _list_pending(self, indexes: Sequence[Index], at: int) -> list[list[int]]:
+        """The entries of each index that need vectors of the model at a place, the newest first; empty if there are none."""
+        found = []
+        for index in indexes:
+            with index.lock:
+                found.append(sorted(index.spaces[at].pending, reverse=True))
+        return found if any(found) else []
 
     def _build_views(self, tx: Tx, snapshot: _Snapshot) -> list[View]:
         return [
@@ -266,7 +302,7 @@ class _Search:
         ]
 
     def _rank(self, tx: Tx, snapshot: _Snapshot, also: int | None = None) -> _Candidates:
-        ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.model, also)
+        ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.models, also)
         if not ranked:
             return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
         docids = np.concatenate([scored.view.docid[scored.rows] for scored in ranked])
@@ -283,50 +319,55 @@ class _Search:
 
     # -- between snapshots -------------------------------------------------------------------------------------------
 
-    def _add_model(self) -> None:
-        """Add the model to the tenant; if the disk cannot be written, continue without the model."""
-        if self._meaning.model(self._reach) is None:
-            self._embedder = None
+    def _add_model(self, embedder: Embedder, name: str) -> None:
+        """Add a model to the tenant; if the disk cannot be written, continue without the model."""
+        if self._meaning.model(self._reach, embedder, name) is None:
+            self._embedders = [named for named in self._embedders if named[1] != name]
         else:
             queue_embedding(self._reach, self._now)
 
     def _embed(self, model: EmbeddingModel, rest: str) -> None:
         vector = self._meaning.vector(rest if rest.strip() else self._query.text, model.embedder)
-        self._vectors[rest] = vector
+        self._vectors[rest, model.name] = vector
         if vector is None and self._meaning.trouble:
-            self._embedder = None
+            self._embedders = [named for named in self._embedders if named[1] != model.name]
 
-    def _embed_pending(self, model: EmbeddingModel, indexes: Sequence[Index]) -> None:
-        """Compute missing vectors, the newest first, up to the number that the model embeds quickly.
+    def _embed_pending(self, models: Sequence[EmbeddingModel], indexes: Sequence[Index]) -> None:
+        """Compute missing vectors, the newest first, up to the number that a model embeds quickly. A job computes the rest.
 
-        If more are missing, a job computes the rest. The built-in model serves meanwhile, if it has vectors.
+        If more are missing and there is no light model, the built-in model serves meanwhile, if it has vectors.
         """
-        left = model.embedder.quick
-        if sum(len(index.pending) for index in indexes) > left:
-            queue_embedding(self._reach, self._now)
-            earlier = self._meaning.earlier(self._reach, model)
-            if earlier is not None:
-                self._embedder = earlier.embedder, earlier.name
-                return
         self._computed = {}
-        characters = QUICK_CHARACTERS
-        try:
-            for index in indexes:
-                with index.lock:
-                    pending = sorted(index.pending, reverse=True)
-                batch = pending[: max(left, 0)]
-                found, count, characters = embed_missing(self._reach, model, batch, index.exact, characters)
-                self._computed.update(
-                    dict.fromkeys(batch[:count], b"")
-                )  # entries that were deleted meanwhile need no vectors
-                self._computed.update(found)
-                self._partly = self._partly or len(pending) > count
-                left -= count
-            if self._partly:
+        for at, model in enumerate(models):
+            pending = self._list_pending(indexes, at)
+            left = model.embedder.quick
+            if len(models) == 1 and sum(map(len, pending)) > left:
                 queue_embedding(self._reach, self._now)
-        except ModelFailed as error:
-            self._meaning.fail(error)
-            self._embedder, self._partly = None, False
+                earlier = self._meaning.earlier(self._reach, model)
+                if earlier is not None:
+                    self._embedders, self._computed = [(earlier.embedder, earlier.name)], None
+                    return
+            computed = self._computed.setdefault(model.number, {})
+            characters = getattr(model.embedder, "quick_characters", QUICK_CHARACTERS)
+            partly = False
+            try:
+                for index, docids in zip(indexes, pending, strict=False):
+                    batch = docids[: max(left, 0)]
+                    found, count, characters = embed_missing(
+                        self._reach, model, batch, index.spaces[at].exact, characters
+                    )
+                    # Entries that were deleted meanwhile need no vectors.
+                    computed.update(dict.fromkeys(batch[:count], b""))
+                    computed.update(found)
+                    partly = partly or len(docids) > count
+                    left -= count
+                if partly:
+                    queue_embedding(self._reach, self._now)
+                    self._partly = self._partly or at == len(models) - 1
+            except ModelFailed as error:
+                self._meaning.fail(error)
+                self._embedders = [named for named in self._embedders if named[1] != model.name]
+                self._partly = False
 
 
 def _lowest_score(query: Query) -> float:

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from ..model.collection import Entry
 from ..storage.port import Row, Tx, encode_numbers
 from . import words
+from .people import find_people
+
+STATEMENTS = ("fact", "past", "held", "note", "summary")
+"""The kinds of entries that stand for themselves. All others are turns of a conversation."""
 
 
 def add_entry(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
     """Index the words of a new entry. Its vectors are computed later, by a search or in the background."""
-    text = build_entry_tokens(address_id, collection_id, entry.name, entry.content, language)
+    text = build_entry_tokens(address_id, collection_id, entry.kind, entry.name, entry.content, language)
     tx.send("add_words", docid=docid, tokens=text)
 
 
-def build_entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
-    """Tokens of the place of an entry, its speaker and its text."""
-    tokens = words.tokenize(f"{name} {content}" if name else content, language)
-    return " ".join([words.build_place_tokens(address_id, collection_id), *dict.fromkeys(tokens)])
+def build_entry_tokens(
+    address_id: int, collection_id: int, kind: str, name: str | None, content: str, language: str
+) -> str:
+    """Tokens of the place of an entry, its speaker and its text, and of the people that a statement is about."""
+    tokens = dict.fromkeys(words.tokenize(f"{name} {content}" if name else content, language))
+    if kind in STATEMENTS:
+        people = words.tokenize(" ".join(find_people(content)), language)
+        tokens |= dict.fromkeys(f"{words.PERSON}{token}" for token in people)
+    return " ".join([words.build_place_tokens(address_id, collection_id), *tokens])
 
 
 def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:

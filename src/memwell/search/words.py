@@ -70,8 +70,9 @@ MAX_WHOLE = 400
 CHUNK = 300
 MAX_CHUNKS = 64
 
-ADDRESS, COLLECTION = "\ue000", "\ue001"
-"""The beginnings of tokens that name an entry's place. These private characters do not occur in tokens of texts."""
+ADDRESS, COLLECTION, PERSON = "\ue000", "\ue001", "\ue002"
+"""The beginnings of tokens that name an entry's place, or a person that it is about. These private characters do not occur in
+tokens of texts."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
 _SCRIPTS = (

@@ -40,7 +40,7 @@ SELECT docid FROM vector WHERE tenant = :tenant AND model = :model ORDER BY doci
 
 -- name: pending_entries
 -- Entries after a number that have no vectors of a model, in order. Sealed collections need none.
-SELECT e.docid, e.id, e.version, e.name, e.content, c.policy
+SELECT e.docid, e.id, e.version, e.name, e.content, c.policy, e.kind
 FROM entry e
 CROSS JOIN address a
 CROSS JOIN collection c
@@ -54,7 +54,7 @@ LIMIT :limit;
 
 -- name: unsealed_entries
 -- Entries after a number whose words are indexed, in order.
-SELECT e.docid, e.address_id, a.collection_id, e.name, e.content, c.policy
+SELECT e.docid, e.address_id, a.collection_id, e.kind, e.name, e.content, c.policy
 FROM entry e
 CROSS JOIN address a
 CROSS JOIN collection c
@@ -156,17 +156,17 @@ CROSS JOIN LATERAL (SELECT e.metadata FROM entry e WHERE e.tenant = :tenant AND 
 -- name: texts_of
 -- The texts to embed of some entries, retired ones included, because a search may ask for the past.
 -- engine: sqlite
-SELECT e.docid, e.id, e.version, e.name, e.content, c.policy
+SELECT e.docid, e.id, e.version, e.name, e.content, c.policy, e.kind
 FROM entry e
 CROSS JOIN address a
 CROSS JOIN collection c
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.docid IN NUMBERS(:docids)
   AND a.id = e.address_id AND c.id = a.collection_id;
 -- engine: postgres
-SELECT wanted.docid, found.id, found.version, found.name, found.content, found.policy
+SELECT wanted.docid, found.id, found.version, found.name, found.content, found.policy, found.kind
 FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
 CROSS JOIN LATERAL (
-  SELECT e.id, e.version, e.name, e.content, c.policy FROM entry e
+  SELECT e.id, e.version, e.name, e.content, c.policy, e.kind FROM entry e
   JOIN address a ON a.tenant = :tenant AND a.id = e.address_id
   JOIN collection c ON c.tenant = :tenant AND c.id = a.collection_id
   WHERE e.tenant = :tenant AND e.docid = wanted.docid

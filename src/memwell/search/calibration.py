@@ -1,0 +1,47 @@
+"""Scores as estimates. A score is the probability that an entry answers a query, measured on entries that people judged.
+
+`docs/search.md` says what was measured. An estimate is a logistic function of the evidence: of the similarity in meaning, corrected
+by how similar everything in the scope is to the query, of the words, and of the person that is asked about.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .vector_space import Array
+
+USUAL = 0.1
+"""The similarity of a query to unrelated statements, before a scope has shown its own."""
+USUAL_ENTRIES = 20
+"""The number of entries that this prior weighs as much as."""
+
+
+class Evidence(NamedTuple):
+    """The weights of what speaks for an entry, and the logistic function that makes a probability of it."""
+
+    words: float
+    """The weight of the share of the query's words that an entry covers."""
+    light: float
+    """The weight of the similarity by the light model."""
+    other: float
+    """What an entry loses if it does not name the person whom the query asks about."""
+    usual: float
+    """The weight of the mean similarity of the scope, which is subtracted."""
+    middle: float
+    """The evidence at which half of the entries are right."""
+    width: float
+
+    def estimate(self, evidence: Array) -> Array:
+        found: Array = 1.0 / (1.0 + np.exp(np.clip((self.middle - evidence) / self.width, -60.0, 60.0)))
+        return found
+
+
+SENTENCE_MODEL = Evidence(words=0.1, light=0.1, other=0.25, usual=0.5, middle=0.355, width=0.054)
+LIGHT_MODEL = Evidence(words=0.4, light=0.0, other=0.25, usual=0.5, middle=0.4, width=0.09)
+
+
+def find_usual_similarity(similarities: Array) -> float:
+    """Return the mean similarity of a query to the entries of a scope. A few entries say little, so they count with a prior."""
+    return float((similarities.sum() + USUAL_ENTRIES * USUAL) / (len(similarities) + USUAL_ENTRIES))
