@@ -24,7 +24,7 @@ from ..storage.port import Row, TenantStore, Tx
 from .access import Principal
 from .operation import Response
 
-EMBED_AFTER = 10 * SECOND
+EMBED_AFTER = 2 * SECOND
 """Delay before new entries are embedded, so that many are embedded together."""
 
 Link = Callable[[Principal, str, str, int], str]

@@ -76,7 +76,8 @@ class Search(TimeTravelRequest, frozen=True, kw_only=True):
 
 
 class Hit(Response, frozen=True, kw_only=True):
-    """A hit. With `explain`, `arms` lists the contribution of each arm of the search; they add up to the score."""
+    """A hit. A long entry has a `passage` that fits best, and its place in the content. With `explain`, `arms` lists the
+    contribution of each arm of the search; they add up to the score."""
 
     id: str
     content: str
@@ -90,6 +91,8 @@ class Hit(Response, frozen=True, kw_only=True):
     importance: float | None = None
     confidence: float | None = None
     metadata: dict[str, Any] | None = None
+    passage: str | None = None
+    passage_start: int | None = None
     arms: dict[str, float] | None = None
 
 
@@ -172,6 +175,8 @@ def to_hits(result: SearchResult, *, explain: bool, session: str | None = None) 
             importance=hit.entry.importance,
             confidence=hit.entry.confidence,
             metadata=to_metadata(hit.entry.metadata),
+            passage=hit.passage.text if hit.passage else None,
+            passage_start=hit.passage.start if hit.passage else None,
             arms=hit.arms if explain else None,
         )
         for hit in result.hits

@@ -196,7 +196,7 @@ class Onnx:
     MAX_PIECES = 256
     with_light = True
     quick = 64
-    quick_characters = 8000
+    quick_characters = 6000
     floor = 0.1
     ceiling = 0.8
 

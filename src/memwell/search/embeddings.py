@@ -190,7 +190,7 @@ def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     """
     policies = [decode_policy(row[5]) for row in rows]
     chunks = [
-        split_chunks(row[4], policy.chunk_chars, policy.overlap_chars)
+        split_chunks(row[4], policy.chunk_chars, policy.overlap_chars, fine=row[6] in STATEMENTS)
         for row, policy in zip(rows, policies, strict=True)
     ]
     bare: dict[int, str] = {}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .. import typed
 from ..storage.port import Row, State, Tx, encode_numbers
+from .passages import LongTexts
 from .upkeep import STATEMENTS
 from .vector_space import Array, Column, VectorSpace
 
@@ -81,6 +82,7 @@ class Index:
         self.before = Column(np.int32)
         self.after = Column(np.int32)
         self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
+        self.texts = LongTexts()
         self.metadata: Any = None
         self.validity: Any = None
         self.clock = 0
@@ -162,6 +164,7 @@ class Index:
         kinds: dict[int, str] = dict(tx.rows("kinds_of", docids=encode_numbers(docids)))
         here = np.array([docid in kinds for docid in docids], np.bool_)
         self.alive.values[rows[~here]] = False
+        self.texts.forget()
         for space in self.spaces:
             space.clear(rows[~here])
         if here.any():

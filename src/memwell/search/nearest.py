@@ -79,8 +79,22 @@ class Similarities(ABC):
         """Replace the similarities of some rows by those of their stored vectors."""
         self.whole[rows], self.best[rows] = _reduce_parts(cosines, starts)
 
+    def compare_parts(self, row: int) -> Scores:
+        """The similarities of the parts of an entry: of the whole first, then of each passage."""
+        found: Scores = np.zeros(0, np.float32) if self._vector is None else self._compare_parts(row)
+        return found
+
+    def keep_part(self, row: int, similarity: float) -> None:
+        """Let one part stand for its entry."""
+        if self.best is self.whole:
+            self.best = self.whole.copy()
+        self.best[row] = similarity
+
     @abstractmethod
     def _compare(self, rows: Array) -> None: ...
+
+    @abstractmethod
+    def _compare_parts(self, row: int) -> Scores: ...
 
     @abstractmethod
     def _between(self, rows: Array, others: Array) -> Array:
@@ -113,6 +127,14 @@ class LocalSimilarities(Similarities):
         cosines = _cosines(self._query, space.vectors[parts], space.scale[parts] * self._scale)
         self.whole[rows], self.best[rows] = _reduce_parts(cosines, starts)
 
+    def _compare_parts(self, row: int) -> Scores:
+        space = self.space
+        if not len(space.vectors):
+            return np.zeros(0, np.float32)
+        end = int(space.first_part[row + 1]) if row + 1 < len(space.first_part) else len(space.vectors)
+        parts = slice(int(space.first_part[row]), end)
+        return _cosines(self._query, space.vectors[parts], space.scale[parts] * self._scale)
+
     def _between(self, rows: Array, others: Array) -> Array:
         space = self.space
         first, second = space.first_part[rows], space.first_part[others]
@@ -144,6 +166,11 @@ class RemoteSimilarities(Similarities):
             counts = np.array([len(part) for part in parts])
             cosines = np.concatenate(parts) @ self._vector
             self.whole[rows[there]], self.best[rows[there]] = _reduce_parts(cosines, np.cumsum(counts) - counts)
+
+    def _compare_parts(self, row: int) -> Scores:
+        parts = self._load(np.array([row])).get(int(self._view.docid[row]))
+        found: Scores = np.zeros(0, np.float32) if parts is None else parts @ self._vector
+        return found
 
     def _between(self, rows: Array, others: Array) -> Array:
         found = self._load(np.concatenate([rows, others]))

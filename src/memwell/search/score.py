@@ -7,7 +7,7 @@ within the searched scope only, so that a user's scores do not depend on the mem
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from .columns import SpaceView, View
 from .embeddings import EmbeddingModel, is_sentence_model
 from .index import MISSING
 from .nearest import LocalSimilarities, RemoteSimilarities, Scores, Similarities, find_best
+from .passages import Passage
 from .query import Days
 from .vector_space import Array
 
@@ -39,6 +40,11 @@ EPOCH_DAY = 719_163  # 1970-01-01, counted as dates count
 WINDOW = 2
 TOGETHER = 1_000_000
 """The number of pairs of a word and an entry that are weighed at once."""
+
+MAX_LONG = 16
+"""The number of long statements whose passages are read for a query."""
+WORDS_OF_PASSAGE = 0.3
+"""The weight of the words in the choice of a passage, beside its similarity."""
 
 ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assistant")
 
@@ -101,39 +107,28 @@ class ParsedQuery:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredView:
-    """The candidates of one view, and the contributions of the arms to their scores."""
-
-    view: View
-    rows: Array
-    parts: Array
-
-    @property
-    def scores(self) -> Array:
-        total: Array = np.clip(self.parts.sum(axis=0), 0.0, 1.0)
-        return total
-
-
 def score_views(
     tx: Tx,
     views: Sequence[View],
     question: ParsedQuery,
     models: Sequence[EmbeddingModel],
     also: int | None = None,
-) -> list[ScoredView]:
-    """The candidates of every view with their scores. The entry `also` is ranked in any case."""
+) -> list[Scoring]:
+    """Score the candidates of every view. The entry `also` is scored in any case."""
     tokens = _list_terms(question, views) if question.recipe.words else []
     found, total = _find_words(tx, views, tokens)
+    weights = {token: weight for token, (weight, _) in zip(tokens, found[0], strict=True)} if found else {}
     scorings = [
-        _Scoring(tx, view, question, models, _score_words(view, matches, total, question.recipe))
+        Scoring(tx, view, question, models, _score_words(view, matches, total, question.recipe), weights, total)
         for view, matches in zip(views, found, strict=True)
     ]
     usual = _find_usual_similarities(scorings, len(models))
-    return [scoring.rank(usual, also) for scoring in scorings]
+    for scoring in scorings:
+        scoring.rank(usual, also)
+    return scorings
 
 
-def _find_usual_similarities(scorings: Sequence[_Scoring], models: int) -> list[float]:
+def _find_usual_similarities(scorings: Sequence[Scoring], models: int) -> list[float]:
     """The mean similarity of the query to all statements, for each model."""
     found = []
     for place in range(models):
@@ -273,13 +268,24 @@ def _compare(tx: Tx, view: View, space: SpaceView, vector: Array) -> Similaritie
     return LocalSimilarities(view, space, vector)
 
 
-class _Scoring:
+class Scoring:
     """Computes the scores of one view."""
 
     def __init__(
-        self, tx: Tx, view: View, question: ParsedQuery, models: Sequence[EmbeddingModel], covered: Scores
+        self,
+        tx: Tx,
+        view: View,
+        question: ParsedQuery,
+        models: Sequence[EmbeddingModel],
+        covered: Scores,
+        weights: Mapping[str, float],
+        total: float,
     ) -> None:
         self.tx, self.view, self.question, self.covered = tx, view, question, covered
+        self.weights, self.total = weights, total
+        """The weight of each word of the query, and their sum."""
+        self.passages: dict[int, Passage] = {}
+        """The passages that stand for long entries, by row."""
         self.days = _find_days(view, question)
         self.speaker: int | None = None
         if len(question.speakers) == 1:
@@ -295,6 +301,9 @@ class _Scoring:
         self.known = [arm for arm in self.arms if arm is not None]
         self.exact = all(arm.similar.space.exact for arm in self.known)
         self.partial = any(arm.similar.partial for arm in self.known)
+        self.rows: Array = np.zeros(0, np.int64)
+        self.parts: Array = np.zeros((len(ARMS), 0))
+        """The candidates, and the contributions of the arms to their scores."""
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
         self.usual: Sequence[float] = ()
@@ -311,7 +320,13 @@ class _Scoring:
         found: Array = arm.similar.best[rows]
         return found
 
-    def rank(self, usual: Sequence[float], also: int | None) -> ScoredView:
+    @property
+    def scores(self) -> Array:
+        total: Array = np.clip(self.parts.sum(axis=0), 0.0, 1.0)
+        return total
+
+    def rank(self, usual: Sequence[float], also: int | None) -> None:
+        """Choose the candidates, and add up their scores."""
         view, recipe = self.view, self.question.recipe
         self.usual = usual
         limit = max(CANDIDATES, 2 * self.question.limit)
@@ -327,6 +342,7 @@ class _Scoring:
             if len(stated) > limit:
                 stated = stated[np.argpartition(-self._weigh_statements(stated).sum(axis=0), limit)[:limit]]
             rows = np.union1d(rows, stated)
+            self._read_passages(stated)
         if also is not None:
             rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
         if self.days:  # entries from a named time are candidates even if they share no words with the query
@@ -337,10 +353,41 @@ class _Scoring:
             pairs = _link_pairs(view, rows, recipe)
             for arm in self.known:
                 arm.similar.add_pairs(rows, *pairs)
-        ranked = ScoredView(view, rows, self._contribute(rows))
+        self.rows, self.parts = rows, self._contribute(rows)
         if not self.exact:
-            self._rescore(ranked, len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
-        return ranked
+            self._rescore(len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
+
+    def _read_passages(self, rows: Array) -> None:
+        """Let the best passages of the most promising long statements stand for them."""
+        rows = rows[self.view.size[rows] > words.MAX_WHOLE]
+        if len(rows) > MAX_LONG:
+            promise = self._weigh_statements(rows).sum(axis=0) + np.sqrt(self.view.size[rows] / 500.0) * self.covered[rows]
+            rows = rows[np.argpartition(-promise, MAX_LONG)[:MAX_LONG]]
+        for row, (passage, covered, similarities) in self.find_passages(rows).items():
+            self.passages[row] = passage
+            self.covered[row] = covered
+            for arm, similarity in zip(self.known, similarities, strict=True):
+                if similarity is not None:
+                    arm.similar.keep_part(row, similarity)
+
+    def find_passages(self, rows: Array) -> dict[int, tuple[Passage, float, list[float | None]]]:
+        """Find the best passage of each long entry, with the share of words that it covers and its similarity by each model."""
+        docids = self.view.docid[rows].tolist()
+        with self.view.index.lock:
+            texts = self.view.index.texts.read(self.tx, docids, self.view.part.language) if docids else {}
+        found = {}
+        for row, docid in zip(rows.tolist(), docids, strict=True):
+            text = texts.get(docid)
+            if text is None:
+                continue
+            covered = text.cover(self.weights, self.total)
+            parts = [arm.similar.compare_parts(row)[1:] for arm in self.known]
+            matching = [part if len(part) == len(covered) else None for part in parts]
+            best = next((part for part in matching if part is not None and part.any()), np.zeros(len(covered)))
+            place = int(np.argmax(best + WORDS_OF_PASSAGE * covered))
+            similarities = [None if part is None else float(part[place]) for part in matching]
+            found[row] = text.passages[place], float(covered[place]), similarities
+        return found
 
     def _need(self, rows: Array) -> None:
         for arm in self.known:
@@ -436,12 +483,12 @@ class _Scoring:
             parts[6] = -score * recipe.assistant * (view.role[rows] == self.assistant)
         return parts
 
-    def _rescore(self, ranked: ScoredView, count: int) -> None:
+    def _rescore(self, count: int) -> None:
         """Score the best candidates again by their stored vectors. Quantised ones suffice to find them, not to order them."""
-        if not len(ranked.rows):
+        if not len(self.rows):
             return
-        best = np.sort(find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
-        rows = ranked.rows[best]
+        best = np.sort(find_best(self.scores, np.ones(len(self.rows), np.bool_), count))
+        rows = self.rows[best]
         docids = self.view.docid[rows].tolist()
         for (model, similar), vector in zip(
             self.known, [vector for vector in self.question.vectors if vector is not None], strict=True
@@ -458,7 +505,7 @@ class _Scoring:
                 counts = np.array([len(value) for value in values]) // (2 * model.embedder.dimensions)
                 cosines = vectors.astype(np.float32) @ vector
                 similar.replace(rows[there], cosines, np.cumsum(counts) - counts)
-        ranked.parts[:, best] = self._contribute(rows)
+        self.parts[:, best] = self._contribute(rows)
 
 
 def _find_days(view: View, question: ParsedQuery) -> list[Days]:

@@ -20,8 +20,9 @@ from .columns import View, build_view, list_speakers
 from .embeddings import QUICK_CHARACTERS, EmbeddingModel, Embeddings, embed_missing, find_model, is_sentence_model, queue_embedding
 from .index import Index, IndexCache, IndexKey
 from .nearest import find_nearest
+from .passages import Passage
 from .query import ScopePart, list_words, parse_query, resolve_scope
-from .score import ARMS, ParsedQuery, Recipe, require_recipe, score_views
+from .score import ARMS, ParsedQuery, Recipe, Scoring, require_recipe, score_views
 from .vector_space import Array
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Hit(NamedTuple):
     path: str
     score: float
     arms: dict[str, float]
+    passage: Passage | None = None
+    """The part of a long entry that fits best."""
 
 
 class SearchResult(NamedTuple):
@@ -129,6 +132,20 @@ class _Candidates(NamedTuple):
     docids: Array
     scores: Array
     parts: Array
+    scorings: Sequence[Scoring]
+
+    def find_passages(self, docids: Sequence[int]) -> dict[int, Passage]:
+        """The best passages of the long entries among some."""
+        found: dict[int, Passage] = {}
+        for scoring in self.scorings:
+            rows = scoring.view.index.find_rows(np.array(sorted(docids), np.int64))
+            rows = rows[rows < len(scoring.view)]
+            rows = rows[scoring.view.size[rows] > words.MAX_WHOLE]
+            known = {row: scoring.passages[row] for row in rows.tolist() if row in scoring.passages}
+            rest = np.array([row for row in rows.tolist() if row not in known], np.int64)
+            known |= {row: passage for row, (passage, _, _) in scoring.find_passages(rest).items()}
+            found |= {int(scoring.view.docid[row]): passage for row, passage in known.items()}
+        return found
 
 
 class _Search:
@@ -168,7 +185,9 @@ class _Search:
 
     def find_hits(self, tx: Tx, snapshot: _Snapshot) -> list[Hit] | None:
         """Return the best entries; None if some of them are not in this snapshot, so that the search is repeated."""
-        chosen = self._take_best(tx, snapshot)
+        ranked = self._rank(tx, snapshot)
+        chosen = self._take_best(ranked)
+        passages = ranked.find_passages([docid for docid, _, _ in chosen]) if self._query.text else {}
         rows: dict[int, Row] = {}
         if chosen:
             docids, history = encode_numbers(docid for docid, _, _ in chosen), int(self._query.as_of is not None)
@@ -180,13 +199,13 @@ class _Search:
             if docid in rows:
                 row = rows[docid]
                 arms = {name: part for name, part in zip(ARMS, parts, strict=True) if part}
-                hits.append(Hit(Entry(*row[:15]), row[15], score, arms))
+                hits.append(Hit(Entry(*row[:15]), row[15], score, arms, passages.get(docid)))
         self._tries += 1
         return hits if len(hits) == len(chosen) or self._tries == MAX_TRIES else None
 
     def find_docids(self, tx: Tx, snapshot: _Snapshot) -> list[int]:
         """Return the numbers of the best entries."""
-        return [docid for docid, _, _ in self._take_best(tx, snapshot)]
+        return [docid for docid, _, _ in self._take_best(self._rank(tx, snapshot))]
 
     def find_similar(self, tx: Tx, snapshot: _Snapshot, vectors: Array) -> list[list[int]]:
         """Return the entries most similar to each vector; an empty list if the vectors are not in memory."""
@@ -304,16 +323,16 @@ class _Search:
     def _rank(self, tx: Tx, snapshot: _Snapshot, also: int | None = None) -> _Candidates:
         ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.models, also)
         if not ranked:
-            return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
+            return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)), ())
         docids = np.concatenate([scored.view.docid[scored.rows] for scored in ranked])
         scores = np.round(np.concatenate([scored.scores for scored in ranked]), DIGITS)
         times = np.concatenate([scored.view.occurred_at[scored.rows] for scored in ranked])
         parts = np.concatenate([scored.parts for scored in ranked], axis=1)
         order = np.lexsort((docids, times, scores))[::-1]
-        return _Candidates(docids[order], scores[order], parts[:, order])
+        return _Candidates(docids[order], scores[order], parts[:, order], ranked)
 
-    def _take_best(self, tx: Tx, snapshot: _Snapshot) -> list[tuple[int, float, list[float]]]:
-        docids, scores, parts = self._rank(tx, snapshot)
+    def _take_best(self, ranked: _Candidates) -> list[tuple[int, float, list[float]]]:
+        docids, scores, parts = ranked.docids, ranked.scores, ranked.parts
         count = min(self._query.limit, int(np.count_nonzero(scores >= _lowest_score(self._query))))
         return list(zip(docids[:count].tolist(), scores[:count].tolist(), parts[:, :count].T.tolist(), strict=True))
 

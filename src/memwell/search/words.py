@@ -68,7 +68,10 @@ MAX_TERMS = 64
 MAX_WHOLE = 400
 """The length of the longest text that is not cut into chunks."""
 CHUNK = 300
+FINE_CHUNK = 120
+"""The size of the chunks of facts and notes: a sentence or two, so that a vector means one thing."""
 MAX_CHUNKS = 64
+MAX_FINE_CHUNKS = 256
 
 ADDRESS, COLLECTION, PERSON = "\ue000", "\ue001", "\ue002"
 """The beginnings of tokens that name an entry's place, or a person that it is about. These private characters do not occur in
@@ -188,12 +191,13 @@ def _build_pattern() -> re.Pattern[str]:
 # -- Chunks. Each is embedded separately, so that a detail of a long text has its own vector.
 
 
-def split_chunks(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
-    """Return the text and, if it is long, also chunks of about `wanted` characters in whole sentences. Each chunk begins with
-    the last `overlap` characters of the one before."""
+def split_chunks(text: str, wanted: int | None = None, overlap: int = 0, *, fine: bool = False) -> list[str]:
+    """Return the text and, if it is long, also chunks of about `wanted` characters in whole sentences, or `fine` ones. Each
+    chunk begins with the last `overlap` characters of the one before."""
     if len(text) <= (MAX_WHOLE if wanted is None else wanted):
         return [text]
-    size = max(wanted or CHUNK, len(text) // MAX_CHUNKS + 1)
+    most = MAX_FINE_CHUNKS if fine else MAX_CHUNKS
+    size = max(wanted or (FINE_CHUNK if fine else CHUNK), len(text) // most + 1)
     parts: list[str] = []
     piece = ""
     for sentence in _SENTENCE.split(text):
