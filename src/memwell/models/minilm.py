@@ -47,7 +47,9 @@ class MiniLM:
     id = "minilm-l6-v2"
     dimensions = DIMENSIONS
     max_pieces = MAX_PIECES
+    with_light = True
     quick = 64
+    quick_characters = 6000
     floor = 0.1
     ceiling = 0.8
 

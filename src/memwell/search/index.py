@@ -21,6 +21,7 @@ from ..storage.port import Row, State, Tx, encode_numbers
 from .passages import LongTexts
 from .upkeep import STATEMENTS
 from .vector_space import Array, Column, VectorSpace
+from .words import MAX_WHOLE
 
 MISSING = -1
 EVERYTHING = (None, None)
@@ -213,7 +214,7 @@ class Index:
         self.alive.extend(np.ones(len(docids), np.bool_))
         added, turns = self.docid.values[first:].tolist(), ~self._has_kind(STATEMENTS, first)
         for space in self.spaces:
-            space.add(tx, added, first, turns)
+            space.add(tx, added, first, turns, self.size.values[first:] > MAX_WHOLE)
         self._link(first, turns)
 
     def _link(self, first: int, is_turn: Array) -> None:

@@ -9,7 +9,8 @@ from ..errors import Unavailable
 from ..jobs.queue import JobKind, JobRun, ensure_slot
 from ..model.collection import decode_policy
 from ..storage.port import Row, Tx, encode_numbers, search_state
-from .upkeep import build_entry_tokens
+from .upkeep import STATEMENTS, build_entry_tokens
+from .words import MAX_WHOLE
 
 if TYPE_CHECKING:
     from .embeddings import EmbeddingModel
@@ -58,17 +59,23 @@ def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
 
 
 def _embed_all(run: JobRun, model: EmbeddingModel) -> int:
-    """Compute the missing vectors of a model: those of facts and notes first, because they are few and searches rely on them."""
-    from .embeddings import embed_entries  # imports numpy
+    """Compute the missing vectors of a model in order. Searches embed new facts and notes themselves. A sentence model gets no
+    long turns, because the light model reads them as well."""
+    from .embeddings import embed_entries, is_sentence_model  # imports numpy
 
     done, at = 0, model.embedded_to
     while True:
         rows, reached = run.read(lambda tx: _list_pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
-        values = embed_entries(model.embedder, rows)
-        run.write(lambda tx: _write_batch(tx, model, rows, values, reached))  # noqa: B023 -- run at once
-        done, at = done + len(rows), reached
+        wanted = [row for row in rows if not _is_long_turn(row)] if is_sentence_model(model.embedder) else rows
+        values = embed_entries(model.embedder, wanted)
+        run.write(lambda tx: _write_batch(tx, model, wanted, values, reached))  # noqa: B023 -- run at once
+        done, at = done + len(wanted), reached
         if len(rows) < EMBED_BATCH:
             return done
+
+
+def _is_long_turn(row: Row) -> bool:
+    return row[6] not in STATEMENTS and len(row[4].encode()) > MAX_WHOLE
 
 
 def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[list[Row], int]:

@@ -21,6 +21,7 @@ READ_BATCH = 8192
 """Entries whose vectors are read at a time."""
 EXPONENT_BIAS = np.float32(2.0 ** (127 - 15))
 LIST_BATCH = 5000
+SHORT_TURN = 1
 DENSITY = 4
 _FIRST = 64
 
@@ -62,7 +63,8 @@ class VectorSpace:
     """The vectors of a model, in the order of the entries of an index. The index's lock guards them."""
 
     def __init__(self, model: int, dimensions: int, patient: bool = False) -> None:
-        """The turns of a `patient` space wait for the job that embeds them."""
+        """The short turns of a `patient` space wait for the job that embeds them. It has no vectors of long turns, which the light
+        model reads as well as it does."""
         self.model = model
         self.dimensions = dimensions
         self.patient = patient
@@ -90,8 +92,9 @@ class VectorSpace:
         """True if the vectors are kept as floats, as in a small index, and not quantised to bytes."""
         return not self.remote and self.vectors.values.dtype == np.float32
 
-    def add(self, tx: Tx, docids: Sequence[int], first: int, turns: Array) -> None:
-        """Add the entries whose rows begin at `first`. `turns` is a mask of those that are turns."""
+    def add(self, tx: Tx, docids: Sequence[int], first: int, turns: Array, long: Array) -> None:
+        """Add the entries whose rows begin at `first`. The masks tell which are turns, and which are long."""
+        turns = turns.astype(np.int8) + (turns & long)
         self.present.extend(np.ones(len(docids), np.bool_))
         if self.remote:
             there = set(self._have_vectors(tx, docids))
@@ -174,8 +177,11 @@ class VectorSpace:
     def _wait_for(self, entries: Sequence[tuple[int, int]], first: int, turns: Array) -> None:
         """Wait for the vectors of some entries, each with its place behind the row `first`."""
         for docid, place in entries:
-            (self.waiting if self.patient and turns[place] else self.pending)[docid] = first + place
             self.present.values[first + place] = False
+            if not self.patient or not turns[place]:
+                self.pending[docid] = first + place
+            elif turns[place] == SHORT_TURN:
+                self.waiting[docid] = first + place
         if self.waiting:
             self._embedded_to = min(self._embedded_to, next(iter(self.waiting)) - 1)
 
