@@ -34,7 +34,7 @@ _TOUCH = _SQL["touch_address"].sql
 _ENTRY = _SQL["add_entry"].sql
 _EVENT = _SQL["add_event"].sql
 _WORDS = _SQL["add_words"].sql
-_TOKENS = build_entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
+_TOKENS = build_entry_tokens(COLLECTION, COLLECTION, "turn", None, TURN, "en")
 _ids = itertools.count()
 
 

@@ -94,7 +94,7 @@ class Bare:
     def appender(self, session: str) -> Callable[[], object]:
         """A writer with its own connection."""
         db = self.connect()
-        tokens = build_entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
+        tokens = build_entry_tokens(COLLECTION, COLLECTION, "turn", None, TURN, "en")
 
         def append() -> None:
             number, now = next(_ids), time.time_ns() // 1000

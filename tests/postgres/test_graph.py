@@ -75,7 +75,7 @@ def same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> bool:
 
 
 def is_remote(memory: Memory) -> bool:
-    return any(block.remote for block in engine_of(memory).recall.indexes._indexes.values())
+    return any(space.remote for block in engine_of(memory).recall.indexes._indexes.values() for space in block.spaces)
 
 
 def index_names(home: Path) -> list[Any]:
@@ -93,7 +93,8 @@ def test_a_large_collection_is_searched_by_a_graph_and_answers_as_before(memory:
     assert is_remote(memory)
     agree = np.mean([same(one, other) for one, other in zip(before, after, strict=True)])
     assert agree >= 0.95
-    held = [block.vectors.size for block in engine_of(memory).recall.indexes._indexes.values() if block.remote]
+    spaces = [space for block in engine_of(memory).recall.indexes._indexes.values() for space in block.spaces]
+    held = [space.vectors.size for space in spaces if space.remote]
     assert held == [0], "no vector is in memory"
 
 

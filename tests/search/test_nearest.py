@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from memwell.models.wordllama import WordLlama
 from memwell.search import nearest, vector_space
-from memwell.search.vector_space import quantise
 from memwell.search.nearest import SignBits
+from memwell.search.vector_space import quantise
 
 from ..engines import Memory
 

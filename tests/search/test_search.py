@@ -785,7 +785,12 @@ def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable
 
         def held() -> bool:
             blocks = list(engine_of(memory).recall.indexes._indexes.values())
-            return any(needle in space.vectors._room.tobytes() for needle in needles for block in blocks for space in block.spaces)
+            return any(
+                needle in space.vectors._room.tobytes()
+                for needle in needles
+                for block in blocks
+                for space in block.spaces
+            )
 
         assert held()
         erase()

@@ -243,7 +243,7 @@ class SearchBank(Request, frozen=True, kw_only=True):
     filter: FilterField | None = None
     added_after: AddedAfter | None = None
     added_before: AddedBefore | None = None
-    min_score: MinScore = 0.0
+    min_score: MinScore | None = None
     content_type: Format = "application/json"
 
 
@@ -264,7 +264,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         filter=parse(request.filter) if request.filter else None,
         after=None if after is None else after + 1,  # `after` of a query is inclusive, `added_after` is not (S1.38)
         before=to_instant(request.added_before, "added_before"),
-        min_score=check_number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score"),
         full=True,
     )
     found = call.engine.search(call.principal, query)

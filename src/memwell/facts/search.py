@@ -51,7 +51,15 @@ MinTrust = Annotated[
 ]
 After = Annotated[datetime, moment_limits("Return only entries that happened at this time or later")]
 Before = Annotated[datetime, moment_limits("Return only entries that happened before this time")]
-MinScore = Annotated[float, Meta(ge=0, le=1, description="Omit hits with a lower score; from 0 to 1.")]
+MinScore = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1,
+        description="Omit hits with a lower score; from 0 to 1. By default, hits that are very unlikely to be right are omitted; 0 "
+        "shows all.",
+    ),
+]
 Explain = Annotated[bool, Meta(description="Show how much each arm of the search contributed to the score of a hit.")]
 RecipeName = Annotated[str, Meta(max_length=32, description="The weighting: `default`, `words` or `meaning`.")]
 
@@ -69,7 +77,7 @@ class Search(TimeTravelRequest, frozen=True, kw_only=True):
     filter: FilterField | None = None
     after: After | None = None
     before: Before | None = None
-    min_score: MinScore = 0.0
+    min_score: MinScore | None = None
     min_trust: MinTrust | None = None
     explain: Explain = False
     recipe: RecipeName = "default"
@@ -195,7 +203,7 @@ def _to_query(request: Search) -> Query:
         filter=parse(request.filter) if request.filter else None,
         after=to_instant(request.after, "after"),
         before=to_instant(request.before, "before"),
-        min_score=check_number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score"),
         recipe=request.recipe,
         as_of=at.as_of,
         valid_at=at.valid_at,

@@ -416,7 +416,7 @@ class SearchFiles(OfSession, frozen=True, kw_only=True):
     query: QueryText
     limit: Limit = 5
     filter: FilterField | None = None
-    min_score: MinScore = 0.0
+    min_score: MinScore | None = None
     explain: Explain = False
     recipe: RecipeName = "default"
 
@@ -439,7 +439,7 @@ def search_files(call: Call, request: SearchFiles) -> Hits:
         where=tuple(Where(text_place(request.app), one.id) for one in files if one.state == "extracted"),
         limit=request.limit,
         filter=parse(request.filter) if request.filter else None,
-        min_score=check_number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score"),
         recipe=request.recipe,
     )
     found = call.engine.search(call.principal, query)

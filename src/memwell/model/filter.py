@@ -373,7 +373,8 @@ class Query(NamedTuple):
     filter: Filter | None = None
     after: int | None = None
     before: int | None = None
-    min_score: float = 0.0
+    min_score: float | None = None
+    """The lowest score of a hit; None leaves out what is very unlikely to be right."""
     recipe: str = "default"
     as_of: int | None = None
     """Only entries known at this time, as they were known then."""

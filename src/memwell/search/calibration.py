@@ -42,6 +42,19 @@ SENTENCE_MODEL = Evidence(words=0.1, light=0.1, other=0.25, usual=0.5, middle=0.
 LIGHT_MODEL = Evidence(words=0.4, light=0.0, other=0.25, usual=0.5, middle=0.4, width=0.09)
 
 
-def find_usual_similarity(similarities: Array) -> float:
+TURN = Evidence(words=0.0, light=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
+"""Turns add up the contributions of their arms, see `score`; the sum is the evidence."""
+CUTOFF = 0.01
+"""Searches leave out hits that are less likely to be right than this, unless they say otherwise."""
+
+
+def estimate_turns(evidence: Array) -> Array:
+    """Return the estimates of turns. Without any evidence, an estimate is 0."""
+    least = TURN.estimate(np.zeros(1))[0]
+    found: Array = np.clip((TURN.estimate(evidence) - least) / (1.0 - least), 0.0, 1.0)
+    return found
+
+
+def find_usual_similarity(total: float, count: int) -> float:
     """Return the mean similarity of a query to the entries of a scope. A few entries say little, so they count with a prior."""
-    return float((similarities.sum() + USUAL_ENTRIES * USUAL) / (len(similarities) + USUAL_ENTRIES))
+    return (total + USUAL_ENTRIES * USUAL) / (count + USUAL_ENTRIES)

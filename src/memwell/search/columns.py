@@ -253,7 +253,9 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            is_statement=np.isin(index.kind.values[:count], [index.kinds.codes.get(kind, MISSING) for kind in STATEMENTS]),
+            is_statement=np.isin(
+                index.kind.values[:count], [index.kinds.codes.get(kind, MISSING) for kind in STATEMENTS]
+            ),
             spaces=tuple(_view_space(space, count) for space in index.spaces),
             **arrays,
         )

@@ -116,7 +116,14 @@ class Index:
             self.occurred_at,
             self.expires_at,
         )
-        more = (self.size, self.asks, self.alive, self.before, self.after, *self.spaces)
+        more: tuple[Column | VectorSpace, ...] = (
+            self.size,
+            self.asks,
+            self.alive,
+            self.before,
+            self.after,
+            *self.spaces,
+        )
         beside: int = 4 * self._postings_size + sum(
             columns.footprint for columns in (self.metadata, self.validity) if columns
         )
@@ -277,6 +284,7 @@ class Index:
         limit = max(len(self) * POSTINGS_SHARE, MIN_POSTINGS)
         while self._postings_size > limit and len(self._postings) > 1:
             self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])
+
 
 def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
     """Parse a list of numbers from a database: text with commas, or eight bytes per number, big-endian."""

@@ -55,9 +55,7 @@ class LongTexts:
         if missing:
             for row in tx.rows("texts_of", docids=encode_numbers(missing)):
                 policy = decode_policy(row[5])
-                chunks = words.split_chunks(
-                    row[4], policy.chunk_chars, policy.overlap_chars, fine=row[6] in STATEMENTS
-                )
+                chunks = words.split_chunks(row[4], policy.chunk_chars, policy.overlap_chars, fine=row[6] in STATEMENTS)
                 found[row[0]] = find_passages(row[4], chunks[1:], language)
         for docid, text in found.items():
             self._texts[docid] = text

@@ -19,22 +19,28 @@ _START = re.compile(
     rf"(?:\sand\s(?P<other>{_NAME}))?\s+(?P<next>[^\W\d_]+(?:['’]\w+)?)(?:\s+(?P<after>[^\W\d_]+))?"
 )
 _USER = re.compile(r"^[Tt]he user(?:['’]s)?\s+(?=\w)")
-_VERBS = frozenset(
-    "is was has had can can't cannot could will won't would does doesn't did didn't isn't wasn't hasn't must should used also "
-    "always never often only now no still currently recently just really".split()
+
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VERBS = _list_words(
+    """is was has had can can't cannot could will won't would does doesn't did didn't isn't wasn't hasn't must should used also
+always never often only now no still currently recently just really"""
 )
-_PERSONAL_VERBS = frozenset(
-    "lives works likes loves hates dislikes prefers wants needs plays speaks drinks eats teaches studies moved married said says "
-    "told thinks believes wears drives enjoys avoids met got went grew joined quit bought sold visited adopted".split()
+_PERSONAL_VERBS = _list_words(
+    """lives works likes loves hates dislikes prefers wants needs plays speaks drinks eats teaches studies moved married said says
+told thinks believes wears drives enjoys avoids met got went grew joined quit bought sold visited adopted"""
 )
-_PLURAL_VERBS = frozenset("is are was were go run must should can will have need may of".split())
-_NO_NAMES = frozenset(
-    "the this that these those there here it he she they we you i my our your his her their its all some many most every each no "
-    "never always please what who when where why how if after before since while today tomorrow yesterday one two three new old "
-    "good bad and but or so then now also only both either neither such same other another monday tuesday wednesday thursday "
-    "friday saturday sunday january february march april may june july august september october november december user users "
-    "customer customers client clients team project product production everyone everybody someone nobody nothing everything "
-    "something anyone dinner lunch breakfast work home".split()
+_PLURAL_VERBS = _list_words("is are was were go run must should can will have need may of")
+_NO_NAMES = _list_words(
+    """the this that these those there here it he she they we you i my our your his her their its all some many most every each no
+never always please what who when where why how if after before since while today tomorrow yesterday one two three new old
+good bad and but or so then now also only both either neither such same other another monday tuesday wednesday thursday
+friday saturday sunday january february march april may june july august september october november december user users
+customer customers client clients team project product production everyone everybody someone nobody nothing everything
+something anyone dinner lunch breakfast work home"""
 )
 _NOUN_ENDINGS = ("ing", "ly", "tion", "ment", "ness", "ture", "ity", "ive", "al", "ic", "ed", "er")
 

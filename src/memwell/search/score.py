@@ -1,7 +1,7 @@
-"""Scores. Words and meaning find the candidates, and a recipe adds up the contributions of the arms to one score each.
+"""Scores. Words and meaning find the candidates, and a recipe adds up the evidence of the arms for each.
 
-Scores are absolute: they are not scaled to a query's best hit, so a score means the same for every query. Words are counted
-within the searched scope only, so that a user's scores do not depend on the memory of other users.
+Evidence is absolute: it is not scaled to a query's best hit. `calibration` makes estimates of it, so a score means the same for
+every query. Words are counted within the searched scope only, so that a user's scores do not depend on the memory of others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..clock import DAY
 from ..errors import Invalid
 from ..storage.port import Tx, encode_numbers
 from . import query, words
-from .calibration import LIGHT_MODEL, SENTENCE_MODEL, find_usual_similarity
+from .calibration import LIGHT_MODEL, SENTENCE_MODEL, estimate_turns, find_usual_similarity
 from .columns import SpaceView, View
 from .embeddings import EmbeddingModel, is_sentence_model
 from .index import MISSING
@@ -132,8 +132,8 @@ def _find_usual_similarities(scorings: Sequence[Scoring], models: int) -> list[f
     """The mean similarity of the query to all statements, for each model."""
     found = []
     for place in range(models):
-        known = [scoring.list_similarities(place) for scoring in scorings]
-        found.append(find_usual_similarity(np.concatenate(known) if known else np.zeros(0)))
+        sums = [scoring.add_similarities(place) for scoring in scorings]
+        found.append(find_usual_similarity(sum(total for total, _ in sums), sum(count for _, count in sums)))
     return found
 
 
@@ -311,14 +311,18 @@ class Scoring:
         if question.recipe is not RECIPES["default"]:
             self.statements = np.zeros(len(view), np.bool_)
 
-    def list_similarities(self, place: int) -> Array:
-        """The similarities of the statements that have vectors of the model at a place, if all were compared."""
-        arm = self.arms[place] if place < len(self.arms) else None
-        if arm is None or arm.similar.partial or not self.statements.any():
-            return np.zeros(0, np.float32)
-        rows = self.statements & self.view.here & arm.similar.space.present
-        found: Array = arm.similar.best[rows]
-        return found
+    def add_similarities(self, place: int) -> tuple[float, int]:
+        """Return the sum of the similarities of the statements by the model at a place, and their number. In a large scope, the
+        mean vector of a sample stands for them."""
+        arm, vector = self.arms[place], self.question.vectors[place]
+        if arm is None or vector is None or not self.statements.any():
+            return 0.0, 0
+        rows = np.flatnonzero(self.statements & self.view.here & arm.similar.space.present)
+        if arm.similar.space.exact and not arm.similar.space.space.remote:
+            return float(arm.similar.whole[rows].sum()), len(rows)
+        with self.view.index.lock:
+            mean = arm.similar.space.space.find_mean(self.tx, self.view.docid[rows])
+        return float(mean @ vector) * len(rows), len(rows)
 
     @property
     def scores(self) -> Array:
@@ -361,7 +365,9 @@ class Scoring:
         """Let the best passages of the most promising long statements stand for them."""
         rows = rows[self.view.size[rows] > words.MAX_WHOLE]
         if len(rows) > MAX_LONG:
-            promise = self._weigh_statements(rows).sum(axis=0) + np.sqrt(self.view.size[rows] / 500.0) * self.covered[rows]
+            promise = (
+                self._weigh_statements(rows).sum(axis=0) + np.sqrt(self.view.size[rows] / 500.0) * self.covered[rows]
+            )
             rows = rows[np.argpartition(-promise, MAX_LONG)[:MAX_LONG]]
         for row, (passage, covered, similarities) in self.find_passages(rows).items():
             self.passages[row] = passage
@@ -394,8 +400,8 @@ class Scoring:
             arm.similar.need(rows)
 
     def _score_meaning(self, rows: Array | slice) -> Scores:
-        """Scale similarities by the floor and ceiling of their model: 0 for unrelated texts, 1 for the same text. An entry has the
-        score of the best model that has its vector."""
+        """Scale similarities by the floor and ceiling of their model: 0 for unrelated texts, 1 for the same text. The best model
+        that has the vector of an entry counts."""
         meaning = np.zeros_like(self.meaning[rows])
         for model, similar in reversed(self.known):
             floor, ceiling = model.embedder.floor, model.embedder.ceiling
@@ -408,6 +414,9 @@ class Scoring:
     def _contribute(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of some rows: one line for each of `ARMS`. Their sum is the score."""
         parts = self._contribute_turns(rows)
+        if self.question.recipe is RECIPES["default"]:
+            evidence = parts.sum(axis=0)
+            parts *= estimate_turns(evidence) / np.where(evidence > 0.0, evidence, 1.0)
         stated = np.flatnonzero(self.statements[rows])
         if len(stated):
             parts[:, stated] = 0.0
@@ -426,7 +435,9 @@ class Scoring:
             if not len(there):
                 continue
             weights = SENTENCE_MODEL if is_sentence_model(arm.model.embedder) else LIGHT_MODEL
-            evidence = arm.model.normalise(arm.similar.best[rows[there]]) - weights.usual * arm.model.normalise(self.usual[place])
+            evidence = arm.model.normalise(arm.similar.best[rows[there]]) - weights.usual * arm.model.normalise(
+                self.usual[place]
+            )
             last = self.arms[-1]
             if weights.light and last is not None and last is not arm:
                 evidence = evidence + weights.light * last.similar.best[rows[there]]
@@ -448,7 +459,9 @@ class Scoring:
         if not question.people and not question.speakers:
             return np.zeros(len(rows))
         named = np.zeros(len(view), np.bool_)
-        for word in dict.fromkeys((*question.people, *(part for name in question.speakers for part in name.split()[:1]))):
+        for word in dict.fromkeys(
+            (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
+        ):
             for token in words.parse_terms(word, view.part.language).tokens:
                 named[_find_rows(self.tx, view, token)] = True
         found: Array = (~named[rows]).astype(np.float64)

@@ -16,8 +16,17 @@ from ..model.filter import Query, Where, matches
 from ..storage.port import Row, State, TenantStore, Tx, encode_numbers, search_state
 from . import query as queries
 from . import words
+from .calibration import CUTOFF
 from .columns import View, build_view, list_speakers
-from .embeddings import QUICK_CHARACTERS, EmbeddingModel, Embeddings, embed_missing, find_model, is_sentence_model, queue_embedding
+from .embeddings import (
+    QUICK_CHARACTERS,
+    EmbeddingModel,
+    Embeddings,
+    embed_missing,
+    find_model,
+    is_sentence_model,
+    queue_embedding,
+)
 from .index import Index, IndexCache, IndexKey
 from .nearest import find_nearest
 from .passages import Passage
@@ -390,9 +399,12 @@ class _Search:
 
 
 def _lowest_score(query: Query) -> float:
-    """The lowest score of a hit. Without conditions, a hit must have something in common with the text of the query."""
-    conditions = query.full or query.filter is not None or query.after is not None or query.before is not None
-    return query.min_score if conditions or query.min_score else 10.0**-DIGITS
+    """The lowest score of a hit. A query with conditions finds all entries that meet them, unless it says otherwise."""
+    if query.min_score is not None:
+        return query.min_score
+    if query.full or query.filter is not None or query.after is not None or query.before is not None:
+        return 0.0
+    return CUTOFF if query.recipe == "default" else 10.0**-DIGITS
 
 
 def _find_closed_gate(row: Row, scope: Sequence[ScopePart], query: Query, now: int) -> Gate | None:

@@ -22,6 +22,8 @@ READ_BATCH = 8192
 EXPONENT_BIAS = np.float32(2.0 ** (127 - 15))
 LIST_BATCH = 5000
 SHORT_TURN = 1
+SAMPLE = 1000
+"""The number of entries whose vectors stand for those of a large scope."""
 DENSITY = 4
 _FIRST = 64
 
@@ -63,8 +65,8 @@ class VectorSpace:
     """The vectors of a model, in the order of the entries of an index. The index's lock guards them."""
 
     def __init__(self, model: int, dimensions: int, patient: bool = False) -> None:
-        """The short turns of a `patient` space wait for the job that embeds them. It has no vectors of long turns, which the light
-        model reads as well as it does."""
+        """The short turns of a `patient` space wait for the job that embeds them. It has no vectors of long turns, because the
+        light model reads those as well."""
         self.model = model
         self.dimensions = dimensions
         self.patient = patient
@@ -80,6 +82,8 @@ class VectorSpace:
         self.waiting: dict[int, int] = {}
         """The rows of the turns without vectors, by their numbers, if the space is patient."""
         self._embedded_to = 0
+        self._mean: tuple[int, Array] = 0, np.zeros(dimensions, np.float32)
+        """The number of entries that had a mean vector, and the vector."""
         self.bits: Any = None
         self.changed_part = NEVER
 
@@ -161,6 +165,21 @@ class VectorSpace:
         if several:
             self._regroup(several)
         return None
+
+    def find_mean(self, tx: Tx, docids: Array) -> Array:
+        """Return the mean of the stored vectors of some entries, or of a sample of many. It is computed again as they grow."""
+        known, mean = self._mean
+        if known <= len(docids) <= known * 1.2 and known:
+            return mean
+        step = 1 if len(docids) <= MAX_EXACT_PARTS else len(docids) // SAMPLE
+        total, count = np.zeros(self.dimensions, np.float32), 0
+        stored = tx.rows("vectors_of", model=self.model, docids=encode_numbers(docids[::step].tolist()))
+        for _, value in stored:
+            total += np.frombuffer(value, np.float16, self.dimensions).astype(np.float32)
+            count += 1
+        mean = total / max(count, 1)
+        self._mean = len(docids), mean
+        return mean
 
     def drop_pending(self, docids: Sequence[int], *, present: bool = False) -> None:
         """Stop waiting for the vectors of some entries."""

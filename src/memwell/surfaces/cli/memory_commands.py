@@ -169,7 +169,9 @@ def search(
             help="Omit hits from less trusted origins.",
         ),
     ] = None,
-    min_score: Annotated[float, typer.Option("--min-score", help="Omit hits with a lower score.")] = 0.0,
+    min_score: Annotated[
+        float | None, typer.Option("--min-score", help="Omit hits with a lower score; 0 shows all.")
+    ] = None,
     recipe: Annotated[
         str, typer.Option("--recipe", metavar="[default|words|meaning]", help="The weights of words and meaning.")
     ] = "default",
