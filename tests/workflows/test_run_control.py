@@ -283,6 +283,7 @@ def test_a_run_is_cancelled_by_another_process(tmp_path: Path, model: Silent, mo
             other.workflows.cancel("nothing")
 
 
+@pytest.mark.every_engine
 def test_a_cancelled_run_is_repeated_when_it_has_stopped(tmp_path: Path) -> None:
     """The repeat neither is ended by the cancelled one nor lets its function write."""
     inside, go_on, refused = Event(), Event(), []
