@@ -549,6 +549,15 @@ def test_a_reference_alone_says_whose_the_session_is(shop: App, answer: Answers)
     assert (info["userId"], info["userReference"], info["sessionReference"]) == ("R", "R", "R")
 
 
+def test_a_user_is_named_by_text_or_a_whole_number(shop: App, answer: Answers) -> None:
+    """What cannot name a user is not ignored, because the session would then belong to nobody."""
+    answer(ok, session_id="s7", user_id=None, metadata={"userId": 7})
+    assert meta(shop, "s7")["sessionInfo"]["userId"] == "7"
+    for wrong in (True, 7.5, ["7"], "a\n"):
+        with pytest.raises(Invalid, match="is not a valid user id"):
+            answer(ok, session_id="s8", user_id=None, metadata={"userId": wrong})
+
+
 def test_a_session_is_found_or_begun_by_its_reference(shop: App, answer: Answers) -> None:
     """B2.11: for as long as it lasts."""
     by_reference = {"session_id": None, "session_reference": "ticket-7"}

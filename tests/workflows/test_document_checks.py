@@ -109,6 +109,17 @@ def test_errors_about_choices_list_them(tmp_path: Path, document: Any, path: str
         assert choices in found[path]
 
 
+def test_an_unknown_action_is_one_problem(tmp_path: Path) -> None:
+    """And not a missing function without a name, for a task and for a tool."""
+    with Memory(tmp_path, worker=False) as memory:
+        ask = {"kind": "task", "action": "ai_agnet", "inputs": {"prompt": "=$input.text"}}
+        bound = {**ask, "action": "ai_agent", "bindings": {"tools": ["look_up"]}}
+        for defs in ({"ask": ask}, {"look_up": {"kind": "tools", "action": "ai_look"}, "ask": bound}):
+            document = {"defs": defs, "flow": [{"do": "ask"}]}
+            (problem,) = memory.workflows.validate(document).problems
+            assert "there is no action 'ai_" in problem["reason"]
+
+
 def test_errors_about_choices_in_templates_list_them_too(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         memory.banks.create("b", type="general")

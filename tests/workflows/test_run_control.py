@@ -283,6 +283,39 @@ def test_a_run_is_cancelled_by_another_process(tmp_path: Path, model: Silent, mo
             other.workflows.cancel("nothing")
 
 
+@pytest.mark.every_engine
+def test_a_cancelled_run_is_repeated_when_it_has_stopped(tmp_path: Path) -> None:
+    """The repeat neither is ended by the cancelled one nor lets its function write."""
+    inside, go_on, refused = Event(), Event(), []
+
+    @function("first_is_slow")
+    def first_is_slow(message: str, memory: Any) -> str:
+        if inside.is_set():
+            return "second"
+        inside.set()
+        go_on.wait(60)
+        try:
+            memory.set_content("notes", {"a": 1})
+        except Conflict as error:
+            refused.append(error.message)
+        return "first"
+
+    with Memory(tmp_path / "home", worker=False) as memory, ThreadPoolExecutor(1) as pool:
+        app = memory.app("shop")
+        app.stores.create("notes", access="application", schema={"type": "object"})
+        app.configure(function="first_is_slow")
+        begun = app.execute("Hello", wait=False)
+        assert inside.wait(60)
+        memory.workflows.cancel(begun.run_id)
+        repeated = pool.submit(memory.workflows.repeat, begun.run_id)
+        assert not repeated.done()
+        go_on.set()
+        again = repeated.result(30)
+        assert (again.id, again.status, again.output) == (begun.run_id, "done", "second")
+        assert refused == ["The run was cancelled."]
+        assert (app.stores.records("notes"), memory.workflows.show(begun.run_id).status) == ([], "done")
+
+
 def test_a_pause_before_a_retry_ends_when_the_run_is_cancelled(
     served: Callable[..., ScriptedServer], tmp_path: Path
 ) -> None:

@@ -52,6 +52,29 @@ def test_a_task_that_writes_a_secret_warns_everywhere(tmp_path: Path, cli: Cli) 
         assert shown.err.count("Warning: `save`: `customer_profile.preferred_name`") == 1, shown.err
 
 
+def test_an_entry_with_a_secret_warns(tmp_path: Path) -> None:
+    """S1.26: it is stored as it is, and the run says so without repeating it."""
+    add = {"step_type": "add_memory", "id": "save", "memory_bank_id": "notes", "key": "k"}
+    document = {"memory_banks": {"notes": {"type": "general"}}, "steps": [add]}
+    with Memory(tmp_path / "home", worker=False) as memory:
+        (warning,) = memory.workflows.run(document, "The alarm: password: hunterxyzzy42").warnings
+        assert warning.startswith("`save`: `content` holds what looks like a secret")
+        assert "hunter" not in warning
+        assert memory.workflows.run(document, "The alarm is in the hall.").warnings == []
+
+
+def test_a_value_whose_expressions_are_all_empty_warns(tmp_path: Path) -> None:
+    """S3.41: it replaces what was stored."""
+    values = {"preferred_name": "=$input.name", "language": "=$input.language"}
+    document = tasks(save=("update_memory", {"memory": {"customer_profile": values}}))
+    with Memory(tmp_path / "home", worker=False) as memory:
+        define(memory)
+        assert run(memory, document, {"name": "Ada"}).warnings == []
+        expected = "`save`: `customer_profile`: none of its expressions has a value, so that it is empty"
+        assert run(memory, document, {"nme": "Ada"}).warnings == [expected]
+        assert run(memory, tasks(save=("update_memory", {"memory": {"customer_profile": {}}}))).warnings == []
+
+
 def test_a_prompt_that_does_not_have_the_input_warns(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """S1.62: at the first step, where a run without an input may have such a prompt."""
     server = served(["Tea."] * 4)

@@ -154,7 +154,7 @@ TEXT = "defs.say.inputs.text"
         ("Hi {{memory.nothing.at_all}}", "'nothing' is neither"),
         ("Hi {{", "never closed"),
         ("Hi $context.memory.customer_profile.language", "begin it with `=`"),
-        ("price = $input", "`$input` is sent as it is"),
+        ("price = $input", "`$input` is used as it is"),
     ],
 )
 def test_names_that_do_not_exist_are_problems(tmp_path: Path, text: str, reason: str) -> None:
@@ -165,6 +165,78 @@ def test_names_that_do_not_exist_are_problems(tmp_path: Path, text: str, reason:
         found = problems(memory, say(text, **idle, flow=[{"do": "say"}]))
         assert list(found) == [TEXT]
         assert reason in found[TEXT], found
+
+
+@cases(
+    ("changes", "place"),
+    [
+        ({"outputs": {"said": "$output.say.text"}}, "outputs.said"),
+        ({"context": {"mine": ["$input.text"]}}, "context.mine[0]"),
+        ({"defaults": {"settings": {"history": {"flow": "f", "session": "$context.thread"}}}}, None),
+        ({"defs": {"say": {"kind": "task", "action": "shelve", "inputs": {"book": "$input.text"}}}}, None),
+    ],
+)
+def test_expressions_without_their_sign_are_problems_everywhere(
+    tmp_path: Path, changes: dict[str, Any], place: str | None
+) -> None:
+    """A session with such a name would be shared by all."""
+
+    @function("shelve")
+    def shelve(book: str) -> str:
+        return book
+
+    place = place or ("defs.say.inputs.book" if "defs" in changes else "defaults.settings.history.session")
+    with Memory(tmp_path / str(next(HOMES)), worker=False) as memory:
+        found = problems(memory, {**say("Hello"), **changes})
+        assert list(found) == [place], found
+        assert "begin it with `=`" in found[place]
+
+
+LATER = {"kind": "task", "action": "send_text_message", "inputs": {"text": "x"}}
+DO_SAY, DO_LATER, OF_LATER = {"do": "say"}, {"do": "later"}, "=$output.later.text"
+
+
+@cases(
+    ("flow", "place"),
+    [
+        ([DO_SAY, DO_LATER], TEXT),
+        ([DO_LATER, DO_SAY], None),
+        ([DO_SAY, DO_LATER, DO_SAY], None),
+        ([{"parallel": {"steps": [DO_LATER, DO_SAY]}}], TEXT),
+        ([{"parallel": {"steps": [DO_LATER, DO_LATER]}}, DO_SAY], None),
+        ([{"conditional": {"when": [{"condition": "=true", "steps": [DO_LATER]}]}}, DO_SAY], None),
+        (
+            [
+                {
+                    "conditional": {
+                        "when": [{"condition": "=true", "steps": [DO_LATER]}, {"else": True, "steps": [DO_SAY]}]
+                    }
+                }
+            ],
+            TEXT,
+        ),
+        (
+            [DO_LATER, DO_SAY, {"conditional": {"when": [{"condition": "=$output.say.text = ''", "steps": [DO_SAY]}]}}],
+            None,
+        ),
+        (
+            [{"conditional": {"when": [{"condition": OF_LATER, "steps": [DO_LATER]}]}}, DO_SAY],
+            "flow[0].conditional.when[0].condition",
+        ),
+    ],
+)
+def test_an_output_is_read_after_its_task(tmp_path: Path, flow: list[Any], place: str | None) -> None:
+    """It would be empty, whatever the run does. What may have run, in a branch, is no problem."""
+    with Memory(tmp_path / str(next(HOMES)), worker=False) as memory:
+        found = problems(memory, say(OF_LATER, later=LATER, flow=flow), runs=False)
+        assert list(found) == ([] if place is None else [place]), found
+        assert place is None or "`later` has not run yet at this place" in found[place]
+
+
+def test_an_output_is_not_in_the_context(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        found = problems(memory, {**say("x", later=LATER), "context": {"mine": OF_LATER}})
+        assert list(found) == ["context.mine"]
 
 
 @cases(

@@ -296,3 +296,12 @@ def test_runs_are_read_within_eighty_columns(tmp_path: Path, monkeypatch: pytest
     assert lines[at + 1 : at + 5] == ["    input", f"        {said}", "    output", f"        Hello {said}"]
     assert any(line.startswith("        The key '{{metadata.none}}' is incomplete") for line in lines)
     assert run(tmp_path / "none", "runs", "list")[1] == "No runs.\n"
+
+
+@pytest.mark.parametrize("option", ["--owner", "--thread"])
+def test_an_empty_owner_or_thread_is_not_nobody(tmp_path: Path, option: str) -> None:
+    """A variable of a script that is not set must not lead to the conversation that runs without an owner share."""
+    flow = file(tmp_path, "steps: [{step_type: text, template: Hello}]\n")
+    code, out, err = run(tmp_path, "workflow", "run", flow, option, "")
+    assert (code, out) == (2, "")
+    assert f"`{option[2:]}` must have at least 1 characters" in err

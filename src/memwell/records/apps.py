@@ -536,9 +536,9 @@ def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | N
 def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
     """Return the user id in the metadata, if it has one."""
     given = (metadata or {}).get("userId")
-    if given is None or isinstance(given, bool) or given == "":
+    if given is None or given == "":
         return None
-    if isinstance(given, int):
+    if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
     if not isinstance(given, str) or len(given) > MAX_ID or not re.fullmatch(ID_PATTERN, given):
         raise Invalid("`metadata.userId` is not a valid user id.", field="metadata")

@@ -254,7 +254,7 @@ def _check_functions(call: Call, document: Runnable, problems: Problems) -> None
                 problems.attempt((*node.at, "function"), partial(check, name, given))
         return
     for task in {do.task.name: do.task for do in document.walk()}.values():
-        if task.action not in INPUTS:
+        if task.action and task.action not in INPUTS:
             problems.attempt((*task.at, "action"), partial(check, task.action, task.inputs))
-        for tool in task.tools:
+        for tool in [one for one in task.tools if one.action]:
             problems.attempt((*tool.at, "action"), lambda tool=tool: build_tool(tool, engine.function(tool.action)))  # type: ignore[misc]

@@ -596,9 +596,9 @@ def renew_lease(call: Call, events: EventLog) -> Iterator[None]:
         renewed_at = time.monotonic()
         while not stopped.wait(LOOK_S):
             with suppress(MemwellError):  # the next one may be in time
-                if call.engine.read(call.principal, is_cancelled, sole=True):
+                if not events.is_cancelled and call.engine.read(call.principal, is_cancelled, sole=True):
                     events.cancel()
-                elif time.monotonic() - renewed_at >= BEAT_S:
+                if time.monotonic() - renewed_at >= BEAT_S:
                     call.engine.write(call.principal, renew)
                     renewed_at = time.monotonic()
 

@@ -66,6 +66,8 @@ from .tree_run import TreeRun
 T = TypeVar("T")
 MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
+STOP_S = 5.0
+"""Longest wait of a repeat for the end of the cancelled run."""
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
 RunOwner = Annotated[str, id_limits(MAX_ID, "The owner of the run: `{{metadata.owner}}`.")]
@@ -302,7 +304,7 @@ def repeat_run(call: Call, request: OfRun) -> Run:
     or cancelled, or has failed, begins again, and does not write its entries twice."""
 
     def prepare() -> tuple[ReadDocument, NewRun]:
-        row = call.read(_require_run, request.run)
+        row = _wait_until_stopped(call, request.run)
         if row.find_state(call.engine.clock.now()) == "running":
             raise Conflict("This run is still running.")
         given = decode_input(row.asked)
@@ -444,6 +446,16 @@ def _require_run(space: Space, run_id: str) -> RunRow:
     if row is None:
         raise NotFound("There is no such run.")
     return run_rows.hide_expired(space, [row])[0]
+
+
+def _wait_until_stopped(call: Call, run_id: str) -> RunRow:
+    """Return a run. If it was cancelled, wait first until its process has stopped, which would end the repeat, too."""
+    until = time.monotonic() + STOP_S
+    while (row := call.read(_require_run, run_id)).is_stopping(call.engine.clock.now()):
+        if time.monotonic() >= until:
+            raise Conflict("This run was cancelled, but a step of it has not stopped yet: repeat it a little later.")
+        time.sleep(POLL_S)
+    return row
 
 
 def _to_response(space: Space, row: RunRow, *, steps: bool = True, model_calls: bool = False) -> Run:

@@ -196,6 +196,10 @@ class RunRow(NamedTuple):
         is_over = self.state == "running" and self.lease_until is not None and self.lease_until < now
         return "interrupted" if is_over else self.state
 
+    def is_stopping(self, now: int) -> bool:
+        """Return True if the run was cancelled and its process, such as a function in it, has not stopped yet."""
+        return self.state == "cancelled" and self.lease_until is not None and self.lease_until >= now
+
 
 _decode_step = typed.decoder(StepBody)
 decode_input = typed.decoder(RunInput)
@@ -230,7 +234,7 @@ def begin_run(space: Space, new: NewRun) -> str:
     repeated = find_run(space.tx, new.run_id) if new.run_id else None
     if new.run_id and (repeated is None or repeated.is_emptied or repeated.state != "done"):
         if not space.tx.run("begin_again", id=new.run_id, now=space.now, lease_until=space.now + LEASE):
-            raise Conflict("This run is still running, or its input was erased.")
+            raise Conflict("This run has not stopped yet, or its input was erased.")
         space.tx.send("delete_run_steps", run_id=new.run_id)
         space.mention(RUN, new.run_id)
         return new.run_id
@@ -299,9 +303,11 @@ def end_run(space: Space, run_id: str, state: State, output: str | None, error: 
     row = find_run(space.tx, run_id)
     if row is not None and row.is_emptied:
         output, error = None, error and ERASED
-    space.tx.send(
-        "end_run", id=run_id, state=state, output=_replace_nul(output), error=_replace_nul(error), now=space.now
-    )
+    if row is not None and row.state == "cancelled":
+        space.tx.send("release_run", id=run_id)
+    else:
+        texts = {"output": _replace_nul(output), "error": _replace_nul(error)}
+        space.tx.send("end_run", id=run_id, state=state, now=space.now, **texts)
     if state != "interrupted":
         delete_tied(space, run_tie(run_id), spared=EVERY_RUN)
 

@@ -22,7 +22,7 @@ from ..records.working_memory import BUDGET, TOOL, PromptBudget
 from ..text.yaml import Path
 from .source import DocumentReader, MaxTokens, Problems, Retries, Strict, Temperature, WantedModel, list_texts
 from .substitutions import TemplateChecker, find_separators
-from .task_names import MEMORY, RUN_NAMES, NameChecker, find_bare_name, find_substitution
+from .task_names import MEMORY, RUN_NAMES, FlowOrder, NameChecker, find_bare_name, find_substitution
 
 AI_ACTIONS = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object")
 OBJECTS = ("ai_generate_object", "ai_infer_object")
@@ -359,6 +359,7 @@ class TaskReader(DocumentReader):
         self._kinds: dict[str, str] = {}
         self._defaults: dict[str, Any] = {}
         self._uses: dict[str, int] = {}
+        self._order = FlowOrder()
         self._templates = TemplateChecker(problems, steps=False)
         self._read: dict[str, Path] = {}
         self._count = 0
@@ -502,12 +503,8 @@ class TaskReader(DocumentReader):
         """Check the syntax of expressions and templates, and the types of other values."""
         self._note_texts(inputs, path)
         if action in INPUTS:
-            for text, inner in list_texts(inputs, path):
-                reason = None if is_expression(text) else find_bare_name(text)
-                if reason is not None:
-                    self._add_problem(inner, reason)
-                elif action in AI_ACTIONS:
-                    self._templates.check_braces(text, inner)
+            for text, inner in list_texts(inputs, path) if action in AI_ACTIONS else ():
+                self._templates.check_braces(text, inner)
             self._check_fields(inputs, INPUTS[action], path, lambda value, _: not list_expressions(value))
             if is_expression(inputs.get("input_mode")):
                 self._add_problem((*path, "input_mode"), "it must be `prompt` or `history`, not an expression.")
@@ -556,14 +553,13 @@ class TaskReader(DocumentReader):
         if level > MAX_LEVELS:
             self._add_problem(path, f"blocks are nested deeper than {MAX_LEVELS} levels.")
             return ()
-        found = [
-            self._read_block(one, (*path, number), level)
-            for number, one in enumerate(value)
-            if not self._problems.is_full
-        ]
+        readers = [partial(self._read_block, one, (*path, number), level) for number, one in enumerate(value)]
+        found = self._order.read_apart(readers) if "parallel" in path[-2:] else [read() for read in readers]
         return tuple(one for one in found if one is not None)
 
     def _read_block(self, value: Any, path: Path, level: int) -> Block | None:
+        if self._problems.is_full:
+            return None
         kinds = [name for name in _BLOCKS if isinstance(value, dict) and name in value]
         if len(kinds) != 1 or len(value) > len(kinds) + ("description" in value):
             known = ", ".join(f"`{name}`" for name in _BLOCKS)
@@ -591,6 +587,8 @@ class TaskReader(DocumentReader):
             if self._count == MAX_TASKS + 1:
                 self._add_problem(path, f"there are more than {MAX_TASKS} tasks to do.")
             return None
+        self._order.note(name)
+        self._order.add(name)
         times = self._uses[name] = self._uses.get(name, 0) + 1
         return Do(task, name if times == 1 else f"{name}-{times}", self._count - 1, path)
 
@@ -608,7 +606,9 @@ class TaskReader(DocumentReader):
             self._add_problem(path, "it must be a list of branches.")
             return Conditional(())
         last = len(given) - 1
-        found = [self._read_branch(one, (*path, at), level, is_last=at == last) for at, one in enumerate(given)]
+        found = self._order.read_apart(
+            partial(self._read_branch, one, (*path, at), level, is_last=at == last) for at, one in enumerate(given)
+        )
         return Conditional(tuple(one for one in found if one is not None))
 
     def _read_branch(self, value: Any, path: Path, level: int, *, is_last: bool) -> Branch | None:
@@ -626,6 +626,7 @@ class TaskReader(DocumentReader):
             self._add_problem((*path, "condition"), "it must be an expression: a text that begins with `=`.")
             condition = "=false"
         self._note_texts(condition, (*path, "condition"))
+        self._order.note((*path, "condition"))
         return Branch(condition, self._read_blocks(value.get("steps"), (*path, "steps"), level + 1))
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -649,10 +650,12 @@ class TaskReader(DocumentReader):
         return _convert(value, kind)
 
     def _note_texts(self, value: Any, path: Path) -> None:
-        """Note expressions, and check templates."""
+        """Note expressions, and check templates and other texts."""
         for text, inner in list_texts(value, path):
             if is_expression(text):
                 self._expressions.append((text, inner))
+            elif (reason := find_bare_name(text)) is not None:
+                self._add_problem(inner, reason)
             elif "{{" in text:
                 self._templates.check(text, inner)
 
@@ -675,7 +678,7 @@ class TaskReader(DocumentReader):
         names = NameChecker(self._list_outputs(), self._tasks.keys() - self._uses.keys(), context)
         readable = [(source, path) for source, path in self._expressions if known[source] is None]
         for one, path in [(one, path) for source, path in readable for one in list_variables(source)]:
-            reason = names.find_problem(one)
+            reason = names.find_problem(one) or self._order.find_problem(one, path)
             if reason is not None:
                 self._add_problem(path, f"{reason} (at character {one.column + 1})" if one.column else reason)
             elif one.path[:2] == ("context", MEMORY) and len(one.path) > 2 and not one.asked:

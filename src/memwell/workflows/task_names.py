@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from ..context.expression import is_expression
 from ..context.expression_child import WHY_NO_EVAL
 from ..context.expression_names import FUNCTION, Variable, list_variables
+from ..text.yaml import Path
 from .source import list_texts
 
+T = TypeVar("T")
 MEMORY = "memory"
 RUN_NAMES = ("memory", "metadata", "owner", "thread", "run", "workflow")
 """What every run has under `$context`."""
@@ -41,7 +43,41 @@ def find_bare_name(text: str) -> str | None:
     found = _BARE.search(text)
     if found is None:
         return None
-    return f'`{found[0]}` is sent as it is: for an expression, begin it with `=`, as in `="… " & {found[0]}`.'
+    return f'`{found[0]}` is used as it is: for an expression, begin it with `=`, as in `="… " & {found[0]}`.'
+
+
+class FlowOrder:
+    """The tasks that may have run before each task and each condition of a flow, noted while its blocks are read in order."""
+
+    def __init__(self) -> None:
+        self._before: frozenset[str] = frozenset()
+        self._known: dict[object, frozenset[str]] = {}
+
+    def note(self, part: object) -> None:
+        """Note what comes before a task or the path of a condition. A task may occur several times."""
+        self._known[part] = self._known.get(part, frozenset()) | self._before
+
+    def add(self, task: str) -> None:
+        self._before |= {task}
+
+    def read_apart(self, readers: Iterable[Callable[[], T]]) -> list[T]:
+        """Read parts that do not see each other's outputs. What comes after them may see all."""
+        before, after, found = self._before, self._before, []
+        for read in readers:
+            self._before = before
+            found.append(read())
+            after |= self._before
+        self._before = after
+        return found
+
+    def find_problem(self, variable: Variable, path: Path) -> str | None:
+        """Return the problem of an output that is empty there, because its task runs later."""
+        if variable.path[:1] != ("output",) or len(variable.path) < 2 or variable.asked or path[0] == "outputs":
+            return None
+        part = path[1] if path[0] == "defs" and len(path) > 1 else path
+        if variable.path[1] in self._known.get(part, frozenset()) or (path[0] != "context" and part not in self._known):
+            return None
+        return f"`{variable.path[1][:100]}` has not run yet at this place, so that it has no output."
 
 
 class NameChecker:

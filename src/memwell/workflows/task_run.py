@@ -286,7 +286,9 @@ class TaskAttempt(Attempt):
         if action == SEND:
             return Output(converted.text, value={"text": converted.text})
         if action == UPDATE:
-            new = converted.memory
+            new, given = converted.memory, self._task.inputs.get("memory")
+            empty = [slug for slug, value in new.items() if value == {} and isinstance(given, dict) and given.get(slug)]
+            self.call.warn([f"`{slug}`: none of its expressions has a value, so that it is empty" for slug in empty])
             memory: dict[str, Any] = {"memory": self._update_memory(new, "task", mode=converted.mode)[0] if new else {}}
             return Output(encode_compact(memory), JSON, value=memory)
         return self._ask_model(converted)

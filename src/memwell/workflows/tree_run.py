@@ -147,6 +147,10 @@ def _add_entry(step: AddMemory, attempt: TreeAttempt) -> Output:
     )
     bank, seq = attempt.call.write(_write_once, bank_id, new, attempt)
     wrote = bool(content.strip())
+    from ..screening.secrets import warn_of_secret  # lazy: its patterns take a while to load
+
+    warning = warn_of_secret("content", content)
+    attempt.call.warn([] if warning is None else [warning])
     if bank.type == "conversation":
         messages = attempt.call.read(reading.recent_messages_of_key, bank_id, step.key, seq)
         return Output(reading.encode_json(messages), JSON, wrote=wrote)

@@ -6,9 +6,10 @@ INSERT INTO run (tenant, id, workflow_id, workflow_version, name, state, asked, 
 VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, 'running', :asked, :now, :lease_until);
 
 -- name: begin_again
--- Restart a run that is not running.
+-- Restart a run that is not running, and whose process has stopped if it was cancelled.
 UPDATE run SET state = 'running', output = NULL, error = NULL, ended_at = NULL, lease_until = :lease_until
-WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}' AND (state <> 'running' OR lease_until < :now);
+WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}'
+  AND (state NOT IN ('running', 'cancelled') OR lease_until IS NULL OR lease_until < :now);
 
 -- name: find_run
 -- A run by its id.
@@ -38,8 +39,9 @@ ORDER BY id DESC
 LIMIT :limit;
 
 -- name: beat_run
--- Extend the lease of a run.
-UPDATE run SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND state = 'running';
+-- Extend the lease of a run that its process is still working on.
+UPDATE run SET lease_until = :lease_until
+WHERE tenant = :tenant AND id = :id AND state IN ('running', 'cancelled') AND lease_until IS NOT NULL;
 
 -- name: end_run
 -- Store the outcome of a run.
@@ -47,9 +49,13 @@ UPDATE run SET state = :state, output = :output, error = :error, ended_at = :now
 WHERE tenant = :tenant AND id = :id AND state <> 'cancelled';
 
 -- name: cancel_run
--- Cancel a run that is running.
-UPDATE run SET state = 'cancelled', error = :error, ended_at = :now, lease_until = NULL
+-- Cancel a run that is running. Its lease remains until its process has stopped.
+UPDATE run SET state = 'cancelled', error = :error, ended_at = :now
 WHERE tenant = :tenant AND id = :id AND state = 'running';
+
+-- name: release_run
+-- End the lease of a cancelled run, whose process has stopped.
+UPDATE run SET lease_until = NULL WHERE tenant = :tenant AND id = :id AND state = 'cancelled';
 
 -- name: keep_run_step
 -- Store a step of a run.

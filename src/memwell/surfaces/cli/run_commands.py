@@ -97,9 +97,9 @@ def run_workflow(
             if not isinstance(fields, dict):
                 raise Invalid(f"--inputs must be a JSON object, not {inputs[:100]!r}.")
             options["inputs"] = fields
-        if owner:
+        if owner is not None:
             options["owner"] = owner
-        if thread:
+        if thread is not None:
             options["thread"] = thread
         text = parse_content("--input", text)
         document = _read_workflow(memory, file)
