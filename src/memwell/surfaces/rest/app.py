@@ -355,6 +355,8 @@ class Server:
 
 
 def _read_key(headers: dict[bytes, bytes]) -> str | None:
+    if b"authorization" in headers and b"x-api-key" in headers:
+        raise Invalid("The request has two keys: send either `Authorization` or `X-API-Key`.")
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
@@ -432,7 +434,7 @@ def _build_pages(server: Server) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/", lambda request: RedirectResponse("/docs")),
+            Route("/", lambda request: RedirectResponse("/docs", headers=SAFE_HEADERS)),
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", metrics),
