@@ -21,6 +21,8 @@ from ..storage.port import Tx
 Kind = Literal[
     "attribute", "preference", "plan", "possession", "relation", "event", "decision", "instruction", "correction", "statement"
 ]  # fmt: skip
+Decider = Literal["rules", "model"]
+"""Who chose and worded a candidate: the rules, or the language model that reviewed their candidates."""
 NOT_PEOPLE = frozenset({"assistant", "tool", "system"})
 """Roles whose turns do not come from a person."""
 
@@ -98,6 +100,9 @@ class Candidate(NamedTuple):
     confidence: float
     valid_from: date | None = None
     """The day since which it is true, if the text says so."""
+    decided_by: Decider = "rules"
+    dropped: str = ""
+    """The reason why the language model dropped it; empty if it was not dropped."""
 
 
 class KnownFact(NamedTuple):
@@ -173,6 +178,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Confidence of this statement alone."""
     version: int = 0
     """The version of the fact that the plan wrote when it was applied."""
+    decided_by: Decider = "rules"
 
 
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):

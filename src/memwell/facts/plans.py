@@ -58,7 +58,8 @@ class Passage(Response, frozen=True, kw_only=True):
 
 
 class PlanStep(Response, frozen=True, kw_only=True):
-    """The decision about one statement: `add`, `merge` into a known fact, `supersede` others, or `skip`."""
+    """The decision about one statement: `add`, `merge` into a known fact, `supersede` others, or `skip`. `decided_by`: `model` if
+    the language model worded, added or dropped the statement, else `rules`."""
 
     do: str
     reason: str
@@ -73,6 +74,7 @@ class PlanStep(Response, frozen=True, kw_only=True):
     ends: list[str] | None = None
     held: str | None = None
     past: bool = False
+    decided_by: str = "rules"
 
 
 class Plan(Response, frozen=True, kw_only=True):
@@ -227,6 +229,7 @@ def _to_step(step: Step) -> PlanStep:
         ends=[target.id for target in step.targets] if step.do == "supersede" else None,
         held=step.held,
         past=step.past,
+        decided_by=step.decided_by,
     )
 
 
