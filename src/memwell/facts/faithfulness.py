@@ -22,7 +22,9 @@ MAX_WORDS = 60
 _MARKS = load_sections(__package__, "marks")
 _DENIALS, _LIMITS = (word_set(" ".join(_MARKS[name])) for name in ("denials", "limits"))
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_FIRST_PERSON = re.compile(r"\b(?:I|me|my|mine|myself|we|us|our|ours)\b|\bI['’]", re.ASCII)
+_FIRST_PERSON = re.compile(r"\b(?:I|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_JOINT = re.compile(r"\bbut\b|;")
+"""Between clauses of which each has its own denial."""
 _QUOTED = re.compile(r'"[^"]*"')
 _CAPITAL = re.compile(r"(?<=[\w,;:'’\"] )[\"']?([A-Z][\w'’-]*)")
 
@@ -49,10 +51,11 @@ def list_words(text: str) -> list[str]:
 
 
 def find_names(text: str) -> frozenset[str]:
-    """Return the capitalised words after the first word, in lower case and without a possessive ending."""
-    return frozenset(
-        _strip_possessive(name.lower()) for name in _CAPITAL.findall(text) if name not in ("I", "I'm", "I've")
-    )
+    """Return the capitalised words after the first word, in lower case and without a possessive ending.
+
+    Words such as "She", which begin a quoted sentence, are no names.
+    """
+    return frozenset(_strip_possessive(name.lower()) for name in _CAPITAL.findall(text) if stems(name.lower()))
 
 
 def _strip_possessive(word: str) -> str:
@@ -64,7 +67,8 @@ def rewords(text: str, source: str, speaker: str, names: Collection[str] = ()) -
 
     `names`: other names that the text may have, because a pronoun of the source may mean them.
     """
-    if not _can_compare(text, source) or find_marks(list_words(text)) != find_marks(list_words(source)):
+    said, words = list_words(source), list_words(text)
+    if not _can_compare(text, source) or len(words) > len(said) + REACH or find_marks(words) != find_marks(said):
         return False
     new, old = parse_wording(text, speaker), parse_wording(source, speaker)
     if not _has_same_form(new, old) or not find_names(source) - _words_of(speaker) <= _words_of(text):
@@ -79,6 +83,8 @@ def splits(texts: Collection[str], source: str, speaker: str) -> bool:
     whole, names = find_marks(list_words(source)), find_names(source) - _words_of(speaker)
     if parse_wording(source, speaker).moods or not all(_can_compare(text, source) for text in texts):
         return False
+    if (whole.denials or whole.limits) and not _JOINT.search(source):
+        return False  # "does not drink and smoke": the denial may be of both parts
     marks = [find_marks(list_words(text)) for text in texts]
     sums = Marks(
         sum(one.denials for one in marks),
@@ -110,7 +116,8 @@ def _can_compare(text: str, source: str) -> bool:
 def _has_same_form(new: Wording, old: Wording) -> bool:
     """Return True if polarity, moods, tense and roles agree. The source may have a pronoun where the text has a name."""
     same = (new.polarity, new.moods, new.past, new.suffered) == (old.polarity, old.moods, old.past, old.suffered)
-    return same and (new.whose == old.whose or not old.whose)
+    compared = [{word for word in one.words if word.startswith(">")} | one.instead for one in (new, old)]
+    return same and compared[0] == compared[1] and (new.whose == old.whose or not old.whose)
 
 
 def _is_part(text: str, source: str, speaker: str) -> bool:
@@ -129,21 +136,17 @@ def _is_part(text: str, source: str, speaker: str) -> bool:
     if not spans:
         return False
     _, start, end = min(spans)
-    passage = words[max(0, start - REACH) : end + 1]
-    same = find_marks(passage)[:2] == find_marks(list_words(text))[:2]
+    reach = max(0, start - REACH)
+    while "but" in words[reach:start]:
+        reach += 1
+    same = find_marks(words[reach : end + 1])[:2] == find_marks(list_words(text))[:2]
     return same and _keeps_order(text, source, speaker)
 
 
 def _keeps_order(text: str, source: str, speaker: str) -> bool:
-    """Return True if the words of a text come in the order of its source, so that "Ana hired Tom" is not "Tom hired Ana".
-
-    A statement with less than two names and numbers, apart from the speaker, may be turned around.
-    """
-    names = (find_names(text) | find_names(source)) & _words_of(text)
-    tied = (names - _words_of(speaker)) | find_marks(list_words(text)).numbers
-    if len(tied) < 2:
-        return True
-    known = stems(source)
+    """Return True if the words of a text come in the order of its source, so that "Ana hired Tom" is not "Tom hired Ana"."""
+    own = _stems_of([speaker])
+    known = [stem for stem in stems(source) if stem not in own]
     rest = iter(known)
     return all(any(stem == other for other in rest) for stem in stems(text) if stem in known)
 

@@ -182,7 +182,7 @@ class _Reviewer:
         before = self._order.index(turn.id) - 1
         earlier = [self._turns[self._order[before]]] if before >= 0 else []
         spoken = [one.text for one in [*earlier, turn] if one.role not in ("tool", "system")]
-        return {name for text in spoken for name in find_names(f". {text}")}
+        return {word for text in spoken for word in list_words(text) if word[0].isupper()}
 
     # -- dropping
 
@@ -236,7 +236,7 @@ class _Reviewer:
         if not 0 < len(text) <= MAX_TEXT or turn.role in NOT_PEOPLE or self._pieces[decision.turn or ""].repeated:
             return None
         sentences = [one for one in split_sentences(turn.text) if one.start < source.end and source.start < one.end]
-        if len(sentences) != 1 or is_question(sentences[0].text):
+        if len(sentences) != 1 or is_question(sentences[0].text) or _ASKS.match(sentences[0].text):
             return None
         passage = Source(turn.id, sentences[0].start, sentences[0].end)
         if not self._is_free(passage):
@@ -303,6 +303,12 @@ _REFUTES = {
     "retracted": re.compile(r"\b(?:scratch that|never ?mind|forget (?:that|it)|not true|was wrong)\b", re.I),
 }
 """Words in a passage that refute another one, by the reason that the model gives."""
+_ASKS = re.compile(
+    r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|would|will|shall|should|may|might|what|who|whose|which|where"
+    r"|when|why|how)\b",
+    re.I,
+)
+"""The beginning of a question, perhaps without its mark."""
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _WORDS = re.compile(r"\w+")
 
