@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ def list_drafts(request: ChatRequest) -> list[dict[str, Any]]:
     """The drafts that the model is shown."""
     lines = [line for line in request.prompt.splitlines() if line.startswith('{"n":') and '"do":' not in line]
     return [json.loads(line) for line in lines]
+
+
+def answer_by(model: SmallModel, request: ChatRequest) -> str:
+    return model.answer(request.contents)
 
 
 def spent(memory: Memory) -> tuple[int, ...]:
@@ -131,7 +136,7 @@ def test_a_small_model_leaves_the_facts_of_the_rules(
     facts = []
     for home, model in (("with", True), ("without", False)):
         small = SmallModel(habit)
-        with ScriptedServer(lambda request, small=small: small.answer(request.contents)) as server:
+        with ScriptedServer(partial(answer_by, small)) as server:
             if model:
                 monkeypatch.setenv("MEMWELL_LLM", f"openai:small@{server.url}?timeout_s=5")
             else:

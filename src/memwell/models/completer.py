@@ -23,7 +23,7 @@ LOCAL_TIMEOUT_S = 120.0
 """The time limit of a call to a model on the same machine or network, which may read a prompt on a processor."""
 USAGE = (
     "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1`, `anthropic:MODEL`, "
-    "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=30&tokens_per_day=100000`), or the name of "
+    "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=60&tokens_per_day=100000`), or the name of "
     "an installed plugin."
 )
 Reason = Literal[
