@@ -17,8 +17,8 @@ import pytest
 from memwell import Invalid, ModelFailed
 from memwell.models.chat import TimedStream, parse_retry_after
 from memwell.models.completer import (
-    SENTENCES,
     LOCAL_TIMEOUT_S,
+    SENTENCES,
     TIMEOUT_S,
     Completion,
     LLMConfig,

@@ -120,7 +120,8 @@ class KnownFact(NamedTuple):
 # -- plans
 
 
-Action = Literal["add", "merge", "supersede", "skip"]
+Action = Literal["add", "merge", "supersede", "skip", "end", "hold"]
+"""`end` and `hold` are steps of plans that an audit suggests: end a fact, or hold a duplicate in quarantine. They add nothing."""
 PlanState = Literal["proposed", "applied", "reverted"]
 
 
@@ -247,7 +248,7 @@ def count_steps(steps: Sequence[Step]) -> dict[str, int]:
     return {
         "added": actions["add"],
         "merged": actions["merge"],
-        "superseded": actions["supersede"],
+        "superseded": actions["supersede"] + actions["end"],
         "skipped": actions["skip"],
         "held": sum(step.held is not None and step.do != "skip" for step in steps),
     }
