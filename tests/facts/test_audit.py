@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from memwell import Conflict, Memory, Stale
 from memwell.facts.audit import AuditedFact, FactPair, find_pairs
 from memwell.facts.paraphrase import paraphrase_key
 from memwell.facts.wording import lookup_keys, parse_statement
 from memwell.sdk._sync import Flow
+from memwell.surfaces.cli.main import app
 from memwell.testing import FrozenClock
 
 from ..cases import cases
@@ -277,3 +279,21 @@ def test_a_plan_of_an_audit_has_no_words_of_facts_that_are_erased(flow: Flow) ->
     (double,) = [one for one in flow.memories() if one.content == TEXTS[3]]
     flow.delete_memory(double.id)
     assert [step.text for step in flow.plan(plan.id).steps] == [TEXTS[0], ""]
+
+
+def test_the_command_line_shows_pairs_and_makes_a_plan(tmp_path: Path) -> None:
+    at_home = ["--home", str(tmp_path / "home")]
+    with Memory(tmp_path / "home", worker=False) as memory:
+        for text in (TEXTS[0], TEXTS[1]):
+            memory.flow("support").write(text)
+    shown = CliRunner().invoke(app, [*at_home, "audit", "--plan", "--flow", "support"])
+    assert shown.exit_code == 1
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert ["end", *TEXTS[0].split()] in lines
+    assert ["keep", *TEXTS[1].split()] in lines
+    (command,) = [line for line in (shown.stdout + shown.stderr).splitlines() if "apply-plan" in line]
+    applied = CliRunner().invoke(app, [*at_home, *command.partition("memwell ")[2].split()])
+    assert applied.exit_code == 0
+    with Memory(tmp_path / "home", worker=False) as memory:
+        assert contents(memory.flow("support")) == [TEXTS[1]]
+        assert [plan.method for plan in memory.flow("support").plans()] == ["audit"]
