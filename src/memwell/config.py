@@ -62,8 +62,8 @@ SETTINGS = (
         "llm",
         str,
         "none",
-        "The language model that proposes facts: `none`, `openai:MODEL`, `openai:MODEL@URL`, `anthropic:MODEL`, "
-        "`anthropic:MODEL@URL` (perhaps with `?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key "
+        "The language model that reviews facts: `none`, `openai:MODEL`, `openai:MODEL@URL`, `anthropic:MODEL`, "
+        "`anthropic:MODEL@URL` (perhaps with `?timeout_s=60&tokens_per_day=100000` after it), or a plugin's name. Its key "
         "is `openai_api_key`, or for Anthropic ANTHROPIC_API_KEY. It may also be a name in `models`.",
     ),
     Setting(

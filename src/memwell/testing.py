@@ -199,6 +199,131 @@ class ScriptedModel:
             return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
+class SmallModel(ScriptedModel):
+    """A language model that reviews drafts of facts as badly as small models do: `habit` is one of `HABITS`, and `mixed` is
+    another one in each call.
+
+    `answer` returns what it writes about the messages of one call, for a server that behaves the same.
+    """
+
+    HABITS = (
+        "empty", "list", "glued", "small_talk", "wrong_numbers", "cut", "prose", "repeats", "drops", "excuses", "inverted",
+        "echo", "old_form",
+    )  # fmt: skip
+
+    def __init__(self, habit: str = "mixed") -> None:
+        super().__init__(lambda call: self.answer([message.content for message in call.messages]), id=f"small-{habit}")
+        self.habit = habit
+        self._count = 0
+
+    def answer(self, contents: Sequence[str]) -> str:
+        with self._lock:
+            habit = self.HABITS[self._count % len(self.HABITS)] if self.habit == "mixed" else self.habit
+            self._count += 1
+        found = [json.loads(line) for text in contents for line in text.splitlines() if line.startswith('{"turn":"t')]
+        drafts = [json.loads(line) for text in contents for line in text.splitlines() if _is_draft(line)]
+        return str(getattr(self, f"_{habit}")(found, drafts))
+
+    def _empty(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        return ""
+
+    def _list(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        return "[]"
+
+    def _glued(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Each draft is joined with the next one."""
+        pairs = zip(drafts, [*drafts[1:], *drafts[:1]], strict=True)
+        texts = {one["n"]: f"{one['text'].rstrip('.')} and {other['text']}" for one, other in pairs}
+        return _lines({"n": number, "do": "reword", "text": text} for number, text in texts.items())
+
+    def _small_talk(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Facts about the talk itself, one for each turn."""
+        texts = ("asked the assistant how it was going", "said hello", "thanked the assistant")
+        return _lines(
+            {"do": "add", "turn": turn["turn"], "quote": turn["text"], "text": f"{turn['speaker']} {texts[at % 3]}."}
+            for at, turn in enumerate(turns)
+        )
+
+    def _wrong_numbers(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Drafts and turns that do not exist, and quotes that nobody said."""
+        wrong: list[Mapping[str, Any]] = [{"n": 90 + at, "do": "drop", "why": "small_talk"} for at in range(4)]
+        wrong += [{"do": "add", "turn": "t77", "quote": "I own a yacht", "text": "Alex owns a yacht."}]
+        wrong += [{"do": "add", "turn": "t1", "quote": "I own a yacht", "text": "Alex owns a yacht."}]
+        return _lines(wrong)
+
+    def _cut(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """The answer ends within its first line."""
+        return '{"n":1,"do":"reword","text":"The'
+
+    def _prose(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        kept = _lines({"n": one["n"], "do": "keep"} for one in drafts)
+        return (
+            f"Sure! Here is the JSON you asked for:\n```json\n{kept}\n```\nLet me know if you need {{anything}} else."
+        )
+
+    def _repeats(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """The same line until it is stopped."""
+        return '{"n":1,"do":"keep"}\n' * 200
+
+    def _drops(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Everything is dropped without a reason."""
+        return _lines({"n": one["n"], "do": "drop"} for one in drafts)
+
+    def _excuses(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Everything is dropped, with reasons that are not true."""
+        reasons = ("small_talk", "repeated", "joke", "quoted", "hypothetical", "retracted")
+        cited = turns[-1] if turns else {"turn": "t1", "text": ""}
+        return _lines(
+            {
+                "n": one["n"],
+                "do": "drop",
+                "why": reasons[at % 6],
+                "of": 1,
+                "turn": cited["turn"],
+                "quote": cited["text"],
+            }
+            for at, one in enumerate(drafts)
+        )
+
+    def _inverted(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Denials are lost and made up, and numbers are others."""
+        swaps = {
+            " not ": " ",
+            "n't ": " ",
+            " never ": " always ",
+            " is ": " is not ",
+            " has ": " has no ",
+            "2": "3",
+            "two": "six",
+        }
+        return _lines({"n": one["n"], "do": "reword", "text": _swap(one["text"], swaps)} for one in drafts)
+
+    def _echo(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        """Every turn is a fact."""
+        return _lines({"do": "add", "turn": one["turn"], "quote": one["text"], "text": one["text"]} for one in turns)
+
+    def _old_form(self, turns: Sequence[Mapping[str, Any]], drafts: Sequence[Mapping[str, Any]]) -> str:
+        return json.dumps(
+            {"facts": [{"text": one["text"], "evidence": [{"turn": one["turn"]}]} for one in drafts]}, indent=2
+        )
+
+
+def _is_draft(line: str) -> bool:
+    return line.startswith('{"n":') and '"turn":' in line and '"do":' not in line
+
+
+def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(json.dumps(one, separators=(",", ":")) for one in objects)
+
+
+def _swap(text: str, swaps: Mapping[str, str]) -> str:
+    """Return a text with the first of the words that it has replaced."""
+    for word, other in swaps.items():
+        if word in text:
+            return text.replace(word, other, 1)
+    return text.replace(" ", " never ", 1)
+
+
 def _to_completion(answer: Answer, call: ModelCall) -> Completion:
     if isinstance(answer, Exception):
         raise answer

@@ -17,6 +17,7 @@ import pytest
 from memwell import Invalid, ModelFailed
 from memwell.models.chat import TimedStream, parse_retry_after
 from memwell.models.completer import (
+    LOCAL_TIMEOUT_S,
     SENTENCES,
     TIMEOUT_S,
     Completion,
@@ -221,7 +222,7 @@ HERE = "https://api.openai.com/v1"
         ("openai:gpt-5-mini", LLMConfig("openai", "gpt-5-mini", HERE, TIMEOUT_S)),
         (
             "openai:qwen3:8b@http://127.0.0.1:11434/v1",
-            LLMConfig("openai", "qwen3:8b", "http://127.0.0.1:11434/v1", TIMEOUT_S),
+            LLMConfig("openai", "qwen3:8b", "http://127.0.0.1:11434/v1", LOCAL_TIMEOUT_S),
         ),
         ("openai:@cf/meta/llama@https://x/v1?timeout_s=5", LLMConfig("openai", "@cf/meta/llama", "https://x/v1", 5.0)),
         ("mine:model", LLMConfig("mine", "model", HERE, TIMEOUT_S)),

@@ -255,10 +255,7 @@ def test_a_summary_leaves_out_a_key_of_many_lines(tmp_path: Path) -> None:
 
 
 def test_a_model_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fact = {"text": "Ana lives in Lisbon.", "subject": "Ana", "kind": "attribute", "importance": 0.8, "confidence": 0.9}
-    with ScriptedServer(
-        lambda _: {"facts": [fact | {"evidence": [{"turn": "t1", "quote": "I live in Lisbon."}]}]}
-    ) as server:
+    with ScriptedServer(['{"n":1,"do":"keep"}']) as server:
         monkeypatch.setenv("MEMWELL_LLM", f"openai:scripted@{server.url}?timeout_s=5")
         with Memory(tmp_path, worker=False) as memory:
             flow = memory.flow("support")
@@ -266,6 +263,7 @@ def test_a_model_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             flow.session("s").history.append(role="user", name="Ana", content=text)
             flow.consolidate("s")
             sent = json.dumps(server.requests)
+            assert server.requests
             assert [one.content for one in flow.memories()] == ["Ana lives in Lisbon."]
     assert "blue-Horse" not in sent
     assert [leak for line in _list_data(KEYS["ec"]) for leak in find_leaks(line, sent)] == []

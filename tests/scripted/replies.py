@@ -44,9 +44,9 @@ class Fault(Enum):
     """100,000 levels of lists."""
     REFUSAL = "refusal"
     WRONG_IDS = "wrong_ids"
-    """A statement about a turn that does not exist."""
+    """A decision about a draft that does not exist."""
     DUPLICATES = "duplicates"
-    """The same statement, five times."""
+    """The same decision, five times."""
     NO_CHOICES = "no_choices"
     GARBAGE = "garbage"
     """200, with an HTML page."""
@@ -88,12 +88,6 @@ class Raw(NamedTuple):
 Reply = str | Mapping[str, Any] | ToolCalls | TextReply | Raw | Fault | StreamFault
 
 
-def fact(**changes: Any) -> dict[str, Any]:
-    """A fact in the form that Memwell asks models for, about the first turn."""
-    defaults = {"text": "Something was said.", "evidence": [{"turn": "t1", "quote": ""}], "subject": None}
-    return defaults | {"kind": "statement", "importance": 0.5, "confidence": 0.9, "since": None} | changes
-
-
 def to_text_reply(reply: str | Mapping[str, Any] | TextReply | Fault) -> TextReply:
     """Return a reply as text. Faults of the transport have none."""
     if isinstance(reply, TextReply):
@@ -103,17 +97,16 @@ def to_text_reply(reply: str | Mapping[str, Any] | TextReply | Fault) -> TextRep
     return TextReply(reply if isinstance(reply, str) else json.dumps(reply))
 
 
-def _json(*facts: Any) -> str:
-    return json.dumps({"facts": list(facts)})
-
+KEEP = '{"n":1,"do":"keep"}'
+"""A line about the first draft, in the form that Memwell asks models for."""
 
 _FAULTY_TEXTS = {
-    Fault.CUT_JSON: TextReply(_json(fact())[:60]),
-    Fault.LENGTH: TextReply(_json(fact())[:60], finish_reason="length"),
+    Fault.CUT_JSON: TextReply(KEEP[:15]),
+    Fault.LENGTH: TextReply(KEEP[:15], finish_reason="length"),
     Fault.WRONG_SCHEMA: TextReply('{"memories": "none"}'),
-    Fault.NAN: TextReply(_json(fact(importance=float("nan")))),
+    Fault.NAN: TextReply('{"n":NaN,"do":"keep"}'),
     Fault.DEEP: TextReply("[" * LEVELS + "]" * LEVELS),
     Fault.REFUSAL: TextReply(None, refusal="I cannot help with that."),
-    Fault.WRONG_IDS: TextReply(_json(fact(evidence=[{"turn": "t999999", "quote": ""}]))),
-    Fault.DUPLICATES: TextReply(_json(*[fact()] * 5)),
+    Fault.WRONG_IDS: TextReply('{"n":999999,"do":"drop","why":"small_talk"}'),
+    Fault.DUPLICATES: TextReply("\n".join([KEEP] * 5)),
 }

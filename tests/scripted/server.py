@@ -244,6 +244,11 @@ class ChatRequest(NamedTuple):
     def prompt(self) -> str:
         return prompt_text(self.body)
 
+    @property
+    def contents(self) -> list[str]:
+        """The texts of the messages."""
+        return [str(message.get("content")) for message in self.body.get("messages", [])]
+
 
 Script = Iterable[Reply] | Callable[[ChatRequest], Reply]
 

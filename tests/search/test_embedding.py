@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,31 @@ def test_a_search_after_a_large_write_answers_from_a_part_of_it(scene: Scene, mo
             assert sum(map(len, model.seen)) < 40_000, "chunks overlap"
         scene.run_jobs(memory)
         assert ask(memory).method == "words+meaning"
+
+
+class OneByOne(ScriptedEmbedder):
+    """Computes in this process, and counts how many of its calls for entries overlap."""
+
+    instant = True
+    running = most = 0
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.running += len(texts) > 1
+        self.most = max(self.most, self.running)
+        time.sleep(0.01)
+        found = super().embed(texts)
+        self.running -= len(texts) > 1
+        return found
+
+
+def test_searches_of_a_tenant_compute_vectors_one_after_another(scene: Scene) -> None:
+    """Otherwise many searches after a large write would take the processor from other tenants."""
+    model = SCRIPTED["local"] = OneByOne("local", quick=1000)
+    with scene.open("local") as memory:
+        remember(memory, *(f"Fact number {n}" for n in range(200)))
+        with ThreadPoolExecutor(8) as pool:
+            assert all(found.hits for found in pool.map(lambda _: ask(memory), range(8)))
+    assert model.most == 1
 
 
 def test_a_search_that_cannot_embed_all_finds_the_rest_by_words(scene: Scene) -> None:

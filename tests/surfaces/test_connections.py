@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,7 @@ import pytest
 
 from memwell.surfaces.rest import connections
 
+from ..cases import cases
 from ..live import Live, live
 from ..waiting import wait_until
 
@@ -107,6 +110,37 @@ def test_what_surrounds_the_pieces_of_a_body_is_limited_too(server: Live, endles
     with connect(server.url) as connection:
         connection.sendall(request + endless)
         assert b"HTTP/1.1 2" not in read_all(connection)
+
+
+TINY_CHUNKS = b"1\r\n{\r\n" * 2_000_000
+"""The parser calls the server for each of them, so a few connections could keep it busy."""
+
+
+@cases("line", ["POST /health", "POST /v1/users/alice/turns"])
+def test_a_body_that_nobody_reads_is_not_parsed_if_it_has_many_tiny_chunks(server: Live, line: str) -> None:
+    with connect(server.url) as connection, suppress(ConnectionError):
+        connection.sendall(f"{line} HTTP/1.1\r\nhost: memwell\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        connection.sendall(TINY_CHUNKS + b"0\r\n\r\n" + GET + b"connection: close\r\n\r\n")
+        assert b"HTTP/1.1 200 " not in read_all(connection), "the request behind the body is not reached"
+
+
+def test_a_body_of_many_tiny_chunks_is_refused(server: Live) -> None:
+    head = "POST /v1/users/alice/turns HTTP/1.1\r\nhost: memwell\r\ntransfer-encoding: chunked\r\n"
+    with connect(server.url) as connection:
+        connection.sendall(f"{head}authorization: Bearer {server.key}\r\n\r\n".encode() + TINY_CHUNKS)
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"tiny chunks" in answer
+
+
+def test_a_body_may_come_in_small_chunks(server: Live) -> None:
+    """As those that a JSON encoder yields."""
+    content = json.JSONEncoder().iterencode({"messages": [{"role": "user", "content": "x"}] * 900})
+    with server.client() as client:
+        assert client.post("/v1/users/alice/turns", content=(piece.encode() for piece in content)).status_code == 201
+        much = (b"x" * 100 for _ in range(15_000))
+        body = itertools.chain([b'{"content": "'], much, [b'"}'])
+        assert client.post("/v1/users/alice/turns", content=body).json()["error"]["details"]["field"] == "content"
 
 
 def test_what_is_no_http_gets_an_error_like_any_other(server: Live) -> None:

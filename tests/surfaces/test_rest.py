@@ -326,6 +326,14 @@ def test_a_second_header_of_those_that_decide_is_refused(tmp_path: Path) -> None
                     assert connection.recv(100).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), headers
 
 
+def test_two_keys_are_refused(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server:
+        keys = {"authorization": f"Bearer {server.key}", "x-api-key": server.key}
+        assert httpx.get(f"{server.url}/v1/users", headers=keys).status_code == 400
+        for name, value in keys.items():
+            assert httpx.get(f"{server.url}/v1/users", headers={name: value}).status_code == 200
+
+
 def test_only_json_is_read_as_json(tmp_path: Path) -> None:
     with live(tmp_path, auth=False, worker=False) as server:
         path, body = f"{server.url}/v1/users/alice/turns", b'{"content": "hello"}'
@@ -343,5 +351,5 @@ def test_only_json_is_read_as_json(tmp_path: Path) -> None:
 def test_pages_cannot_be_framed_or_guessed(tmp_path: Path) -> None:
     with live(tmp_path, auth=False, worker=False) as server:
         assert "frame-ancestors 'none'" in httpx.get(f"{server.url}/docs").headers["content-security-policy"]
-        for page in ("/docs", "/metrics", "/health", "/openapi.json"):
+        for page in ("/", "/docs", "/metrics", "/health", "/openapi.json"):
             assert httpx.get(server.url + page).headers["x-content-type-options"] == "nosniff"

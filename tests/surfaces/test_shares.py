@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from memwell.errors import Unavailable
 from memwell.surfaces.rest import limits
+from memwell.surfaces.rest.app import HttpRequest
 from memwell.surfaces.rest.limits import ByteBudget, ThreadPool, count_values
 
 from ..live import Live, live
@@ -69,7 +71,7 @@ def test_no_value_escapes_the_count(value: Any, chunk: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_CHUNK", chunk)
-        counted = count_values(msgspec.json.encode(value), 0)
+        *_, counted = count_values(msgspec.json.encode(value))
     empty = len([one for one in _walk(value) if one in ([], {}) and isinstance(one, list | dict)])
     assert counted == count(value) + empty, "an empty list or object counts twice"
 
@@ -176,6 +178,29 @@ def test_bodies_that_stop_halfway_keep_only_their_own_key_waiting(server: Live) 
                 assert client.post("/v1/users/alice/turns", json=turns).status_code == 201
         with server.client() as client:
             assert client.post("/v1/users/alice/turns", json={"content": "small"}).status_code == 201
+
+
+def test_a_refused_body_is_not_kept_until_the_next_collection_of_garbage(server: Live) -> None:
+    """The frames of an error hold the body that it is about."""
+    gc.collect()
+    gc.disable()
+    try:
+        with server.client() as client:
+            for path in ("/v1/users/alice/turns", "/v1/users/alice/search"):
+                content = b'{"content": "' + b"x" * 2 * MIB + b'"}'
+                assert client.post(path, content=content).status_code in (400, 413)
+        wait_until(
+            lambda: not [one for one in gc.get_objects() if isinstance(one, HttpRequest) and len(one.body) > MIB]
+        )
+    finally:
+        gc.enable()
+
+
+def test_memory_is_returned_after_an_upload(server: Live) -> None:
+    with server.client() as client:
+        path = "/v1/apps/shop/sessions/s/files?filename=a.txt"
+        assert client.post(path, content=b"x" * MIB, headers=PLAIN).status_code == 201
+        wait_until(lambda: server.server._large._threads and not server.server._release, "nothing was released")
 
 
 def open_upload(server: Live, path: str) -> socket.socket:

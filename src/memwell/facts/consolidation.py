@@ -111,13 +111,15 @@ def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
     return Chunk(session, entries, find_last_fact_seq(space, session), [Entry(*row) for row in reversed(rows)])
 
 
-def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]) -> Extraction:
-    """Extract candidates with a language model if one is configured, otherwise with the rules."""
+def extract_statements(engine: Engine, reach: TenantStore, chunk: Chunk) -> Extraction:
+    """Extract candidates with the rules, and let a language model review them if one is configured."""
+    extracted = extract_with_reasons(chunk.turns)
     if engine.completer is None:
-        return extract_with_reasons(turns)
-    from .model_extractor import extract_by_model  # here, because few servers have a model
+        return extracted
+    from .model_extractor import review_by_model  # here, because few servers have a model
 
-    return extract_by_model(*engine.completer, reach, engine.clock, turns)
+    fresh = {entry.id for entry in chunk.entries}
+    return review_by_model(*engine.completer, reach, engine.clock, chunk.turns, extracted, fresh)
 
 
 def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> PlanDraft:
@@ -128,8 +130,7 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
     planted = quote_planted(to_turns(chunk.entries, chunk.session), new)
-    entries, proposed = [*chunk.before, *chunk.entries], extracted.method != "rules"
-    return build_plan(chunk.session, entries, [*new, *planted], neighbours, proposed=proposed)
+    return build_plan(chunk.session, [*chunk.before, *chunk.entries], [*new, *planted], neighbours)
 
 
 # -- the operation
@@ -178,7 +179,7 @@ def consolidate(call: Call, request: Consolidate) -> Consolidated:
         chunk = call.read(read)
         if chunk is None:
             return Consolidated(session=request.session)
-        extracted = extract_statements(engine, reach, chunk.turns)
+        extracted = extract_statements(engine, reach, chunk)
         draft = build_draft(reach, engine.recall, chunk, extracted)
         try:
             return call.write(partial(_store, request=request, chunk=chunk, draft=draft, extracted=extracted))
@@ -210,7 +211,7 @@ def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
         chunk = _read_next(run, address_id, upto)
         if chunk is None:
             break
-        plan, body = _plan_and_apply(run, engine.recall, chunk, extract_statements(engine, run.reach, chunk.turns))
+        plan, body = _plan_and_apply(run, engine.recall, chunk, extract_statements(engine, run.reach, chunk))
         plans.append(plan.id)
         done.update(count_steps(body.steps))
         notes.update({plan.note: None} if plan.note else {})

@@ -21,6 +21,8 @@ from ..storage.port import Tx
 Kind = Literal[
     "attribute", "preference", "plan", "possession", "relation", "event", "decision", "instruction", "correction", "statement"
 ]  # fmt: skip
+Decider = Literal["rules", "model"]
+"""Who chose and worded a candidate: the rules, or the language model that reviewed their candidates."""
 NOT_PEOPLE = frozenset({"assistant", "tool", "system"})
 """Roles whose turns do not come from a person."""
 
@@ -98,6 +100,9 @@ class Candidate(NamedTuple):
     confidence: float
     valid_from: date | None = None
     """The day since which it is true, if the text says so."""
+    decided_by: Decider = "rules"
+    dropped: str = ""
+    """The reason why the language model dropped it; empty if it was not dropped."""
 
 
 class KnownFact(NamedTuple):
@@ -115,7 +120,8 @@ class KnownFact(NamedTuple):
 # -- plans
 
 
-Action = Literal["add", "merge", "supersede", "skip"]
+Action = Literal["add", "merge", "supersede", "skip", "end", "hold"]
+"""`end` and `hold` are steps of plans that an audit suggests: end a fact, or hold a duplicate in quarantine. They add nothing."""
 PlanState = Literal["proposed", "applied", "reverted"]
 
 
@@ -173,6 +179,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Confidence of this statement alone."""
     version: int = 0
     """The version of the fact that the plan wrote when it was applied."""
+    decided_by: Decider = "rules"
 
 
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -241,7 +248,7 @@ def count_steps(steps: Sequence[Step]) -> dict[str, int]:
     return {
         "added": actions["add"],
         "merged": actions["merge"],
-        "superseded": actions["supersede"],
+        "superseded": actions["supersede"] + actions["end"],
         "skipped": actions["skip"],
         "held": sum(step.held is not None and step.do != "skip" for step in steps),
     }

@@ -89,11 +89,13 @@ def write_fact(space: Space, place: Place, row: FactRow) -> None:
 
 
 class Ending(NamedTuple):
-    """The end of a fact: its kind (`fact` while it is true, `past` afterwards), the time, and the fact that ended it."""
+    """The end of a fact: its kind (`fact` while it is true, `past` afterwards), the time, and the fact that took its place."""
 
     kind: str
     valid_to: int | None
     by: str | None = None
+    held: str | None = None
+    """The reason for a quarantine; the kind is `held` then."""
 
 
 NOT_ENDED = Ending("fact", None)
@@ -102,7 +104,7 @@ NOT_ENDED = Ending("fact", None)
 def end_fact(space: Space, place: Place, located: Located, ending: Ending) -> Entry:
     """Write a version with another ending. The previous version stays unchanged."""
     row = list_versions(space.tx, located.entry.id)[-1]
-    following = row._replace(kind=ending.kind, valid_to=ending.valid_to, ended_by=ending.by, held=None)
+    following = row._replace(kind=ending.kind, valid_to=ending.valid_to, ended_by=ending.by, held=ending.held)
     return revise_fact(space, place, located, following, located.entry.name)
 
 

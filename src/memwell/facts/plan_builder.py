@@ -161,15 +161,10 @@ def build_plan(
     entries: Sequence[Entry],
     candidates: Sequence[Candidate],
     search: NeighbourSearch,
-    *,
-    proposed: bool = False,
 ) -> PlanDraft:
-    """Choose a step for each candidate. Nothing is written.
-
-    `proposed`: a model worded the candidates. Their text is screened as well as the passages that they cite.
-    """
+    """Choose a step for each candidate. Nothing is written."""
     by_id = {entry.id: entry for entry in entries}
-    screened = _Screen(by_id, proposed)
+    screened = _Screen(by_id)
     builder = _PlanBuilder(session, by_id, search, screened)
     for one in search.find([screened.mask(candidate) for candidate in candidates]):
         builder.decide(one)
@@ -179,11 +174,10 @@ def build_plan(
 class _Screen:
     """Finds the candidates that rest on a secret or look planted, which are quarantined.
 
-    `proposed`: a model worded the candidates. It has seen no secret, but its text may repeat a planted instruction.
+    If a model worded a candidate, its text is screened as well as the passage that it cites.
     """
 
-    def __init__(self, entries: Mapping[str, Entry], proposed: bool) -> None:
-        self.proposed = proposed
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
         self._entries = entries
         self._secrets = cache(lambda id_: list_secrets(self._entries[id_].content))
 
@@ -195,10 +189,10 @@ class _Screen:
         """Return the reason for a quarantine; None if there is none."""
         source = candidate.sources[0]
         statement = self._entries[source.id]
-        if SHOWN_MASK in candidate.text or (not self.proposed and any(map(self._overlaps_secret, candidate.sources))):
+        if SHOWN_MASK in candidate.text or any(map(self._overlaps_secret, candidate.sources)):
             return "secret"
         words = statement.content[source.start : source.end]
-        judged = [words, candidate.text] if self.proposed else [words]
+        judged = [words, candidate.text] if candidate.decided_by == "model" else [words]
         found = (find_suspicion(text, statement.origin) for text in judged)  # type: ignore[arg-type]
         return next((one.reason for one in found if one is not None), None)
 
@@ -241,6 +235,9 @@ class _PlanBuilder:
 
     def decide(self, neighbours: Neighbours) -> None:
         candidate, step = neighbours.candidate, self._draft_step(neighbours)
+        if candidate.dropped:
+            self.steps.append(structs.replace(step, do="skip", id="", reason=f"{Reason.MODEL}:{candidate.dropped}"))
+            return
         repeats = TRUST[step.origin] < TRUST["user"]
         if repeats and self._is_echo(neighbours):
             self.steps.append(structs.replace(step, do="skip", id="", reason=Reason.ECHO))
@@ -267,7 +264,7 @@ class _PlanBuilder:
         ]
         statement, *others = evidence
         # the question of an assistant does not lower the trust in a short answer
-        origins = [one.origin for one in others if self._screen.proposed or one.origin != "assistant"]
+        origins = [one.origin for one in others if one.origin != "assistant"]
         since = candidate.valid_from
         return Step(
             do="add",
@@ -288,6 +285,7 @@ class _PlanBuilder:
                 self._session.dialect, self._session.name, statement.entry, str(statement.start), candidate.text
             ),
             held=self._screen.find_reason(candidate),
+            decided_by=candidate.decided_by,
         )
 
     def _is_echo(self, neighbours: Neighbours) -> bool:

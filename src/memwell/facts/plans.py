@@ -29,11 +29,13 @@ from .datatypes import (
     encode_steps,
     find_session,
 )
-from .fact_rows import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
+from .fact_rows import FACTS_PATH, NOT_ENDED, Ending, FactRow, end_fact, list_versions, write_fact
 from .retract import Retraction
 
 LATEST = "~"
 """Sorts after every id."""
+ENDINGS = ("end", "hold")
+"""Actions that change known facts only."""
 _STALE_PLAN = "The facts have changed since this plan was built. Build a new plan."
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "name": "Alice", "content": "I live in Lisbon."}
@@ -58,7 +60,9 @@ class Passage(Response, frozen=True, kw_only=True):
 
 
 class PlanStep(Response, frozen=True, kw_only=True):
-    """The decision about one statement: `add`, `merge` into a known fact, `supersede` others, or `skip`."""
+    """The decision about one statement: `add`, `merge` into a known fact, `supersede` others, or `skip`; in the plan of an
+    audit `end` a fact or `hold` a duplicate, where `id` is the fact that stays. `decided_by`: `model` if the language model
+    worded, added or dropped the statement, else `rules`."""
 
     do: str
     reason: str
@@ -73,10 +77,11 @@ class PlanStep(Response, frozen=True, kw_only=True):
     ends: list[str] | None = None
     held: str | None = None
     past: bool = False
+    decided_by: str = "rules"
 
 
 class Plan(Response, frozen=True, kw_only=True):
-    """The decisions about some turns of a session. `method`: `rules`, `model` or `model+rules`. `note`: the reason why a
+    """The decisions about some turns of a session. `method`: `rules`, `model`, `model+rules` or `audit`. `note`: the reason why a
     configured model was not used."""
 
     id: str
@@ -171,6 +176,8 @@ def revert_plan(space: Space, request: OnePlan) -> Plan:
         if versions and versions[-1].plan_id is None:  # a person wrote the fact: it gets its old confidence back
             for one in step.targets:
                 space.tx.run("set_confidence", id=one.id, version=one.version, confidence=one.confidence)
+        if step.do in ENDINGS:
+            _reopen_targets(space, request.owner.facts, step)
     ids = msgspec.json.encode(body.notes).decode()
     upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
     times = {"applied_at": plan.applied_at, "reverted_at": space.now}
@@ -202,18 +209,20 @@ def to_response(space: Space, plan: StoredPlan) -> Plan:
         first_seq=plan.first_seq,
         last_seq=plan.last_seq,
         counts=count_steps(steps),
-        steps=[_to_step(step) for step in steps],
+        steps=[_to_step(space, step) for step in steps],
         created_at=to_datetime(plan.created_at),
         applied_at=optional_datetime(plan.applied_at),
         reverted_at=optional_datetime(plan.reverted_at),
     )
 
 
-def _to_step(step: Step) -> PlanStep:
+def _to_step(space: Space, step: Step) -> PlanStep:
+    # a plan of an audit has no words of facts, so that they are gone when the facts are erased
+    versions = [list_versions(space.tx, one.id)[-1:] for one in step.targets] if step.do in ENDINGS else []
     return PlanStep(
         do=step.do,
         reason=step.reason,
-        text=step.text,
+        text=step.text or " ".join(one.content for found in versions for one in found),
         kind=step.kind,
         evidence=[
             Passage(turn=one.entry, start=one.start, end=one.end, origin=one.origin, said_at=to_datetime(one.said_at))
@@ -224,9 +233,10 @@ def _to_step(step: Step) -> PlanStep:
         origin=step.origin,
         id=step.id or None,
         subject=step.subject,
-        ends=[target.id for target in step.targets] if step.do == "supersede" else None,
+        ends=[target.id for target in step.targets] if step.do in ("supersede", *ENDINGS) else None,
         held=step.held,
         past=step.past,
+        decided_by=step.decided_by,
     )
 
 
@@ -236,7 +246,7 @@ def _to_step(step: Step) -> PlanStep:
 def store_draft(space: Space, session: Session, draft: PlanDraft, extracted: Extraction, head: int) -> StoredPlan:
     """Store a plan without applying it."""
     plan = _to_stored(space, session, draft, extracted, head)
-    return _write_plan(space, session, plan)
+    return write_plan(space, session, plan)
 
 
 def apply_draft(
@@ -246,7 +256,7 @@ def apply_draft(
     plan = _to_stored(space, session, draft, extracted, head)
     body = _apply_steps(space, session, draft, plan.id, head)
     plan = plan._replace(state="applied", steps=encode_steps(body), applied_at=space.now)
-    return _write_plan(space, session, plan), body
+    return write_plan(space, session, plan), body
 
 
 def _to_stored(space: Space, session: Session, draft: PlanDraft, extracted: Extraction, head: int) -> StoredPlan:
@@ -267,7 +277,7 @@ def _to_stored(space: Space, session: Session, draft: PlanDraft, extracted: Extr
     )
 
 
-def _write_plan(space: Space, session: Session, plan: StoredPlan) -> StoredPlan:
+def write_plan(space: Space, session: Session, plan: StoredPlan) -> StoredPlan:
     columns = plan._asdict()
     del columns["reverted_at"]
     space.tx.send("add_plan", now=columns.pop("created_at"), **columns)
@@ -330,6 +340,20 @@ def _change_targets(space: Space, place: Place, step: Step) -> None:
             if located is None or located.entry.version != target.version:
                 raise Stale(_STALE_PLAN)
             end_fact(space, place, located, Ending("past", step.valid_from, step.id))
+        elif step.do in ENDINGS:
+            located, kept = space.entry(place, target.id), space.entry(place, step.id)
+            if located is None or kept is None or (located.entry.version, kept.entry.kind) != (target.version, "fact"):
+                raise Stale(_STALE_PLAN)
+            ending = Ending("past", step.valid_from, step.id)
+            end_fact(space, place, located, Ending("held", None, step.id, step.held) if step.held else ending)
+
+
+def _reopen_targets(space: Space, place: Place, step: Step) -> None:
+    """Make the facts that a step ended or held current again, unless something else has ended them since."""
+    for target in step.targets:
+        located, versions = space.entry(place, target.id), list_versions(space.tx, target.id)
+        if located is not None and versions and versions[-1].ended_by == step.id and versions[-1].kind != "fact":
+            end_fact(space, place, located, NOT_ENDED)
 
 
 def _add_facts(space: Space, place: Place, steps: Sequence[Step], plan_id: str) -> dict[str, Step]:

@@ -57,6 +57,7 @@ class Reason(ReasonCode):
     OLDER = "older_than_known", "A fact that was stated later ends it: it is added as a past fact."
     ECHO = "echo", "An assistant or a tool repeats a fact, or would end it."
     SAYS_NOTHING = "says_nothing", "It has no words with a meaning of their own."
+    MODEL = "model", "The language model dropped it; its reason follows the colon."
 
 
 class Decision(NamedTuple):

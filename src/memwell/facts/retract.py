@@ -171,7 +171,7 @@ class Retraction:
             plan_id=source.plan_id,
             occurred_at=max(one.said_at for one in step.evidence),
         )
-        ended_facts = self._ended_by(located.entry.id)
+        ended_facts = [one for one in self._ended_by(located.entry.id) if one.row.kind == "past"]
         ended = [one for one in ended_facts if _valid_from(one) <= step.valid_from]
         later = [one for one in ended_facts if _valid_from(one) > step.valid_from]
         if later and last.kind == "fact":
@@ -222,7 +222,7 @@ class Retraction:
         self.release(entry.id, last)
 
     def release(self, fact_id: str, last: FactVersion) -> None:
-        """Reopen the facts that a fact ended.
+        """Reopen the facts that a fact ended, and its duplicates in quarantine.
 
         They last until that fact's own end, or until a later fact in the same list begins.
         """
@@ -233,7 +233,7 @@ class Retraction:
             self._set_ending(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
 
     def _ended_by(self, fact_id: str) -> list[_EndedFact]:
-        """Return the facts that a fact ended, sorted by the start of their validity."""
+        """Return the facts that a fact ended or replaced, sorted by the start of their validity."""
         tx = self._space.tx
         facts = [(row[0], list_versions(tx, row[0])) for row in tx.rows("facts_ended_by", id=fact_id)]
         ended = [_EndedFact(one, versions[-1], versions[0].kind == "past") for one, versions in facts]

@@ -56,8 +56,8 @@ MinScore = Annotated[
     Meta(
         ge=0,
         le=1,
-        description="Omit hits with a lower score; from 0 to 1. By default, hits that are very unlikely to be right are omitted; 0 "
-        "shows all.",
+        description="Omit hits with a lower score; from 0 to 1. By default, hits that are very unlikely to be right are "
+        "omitted; 0 shows all.",
     ),
 ]
 Explain = Annotated[bool, Meta(description="Show how much each arm of the search contributed to the score of a hit.")]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from inspect import signature
+from ipaddress import ip_address
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from ..errors import Invalid, MemwellError, ModelFailed
 
@@ -18,9 +19,11 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 BUILT_IN = ("openai", "anthropic")
 GROUP = "memwell.completers"
 TIMEOUT_S = 30.0
+LOCAL_TIMEOUT_S = 120.0
+"""The time limit of a call to a model on the same machine or network, which may read a prompt on a processor."""
 USAGE = (
     "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1`, `anthropic:MODEL`, "
-    "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=30&tokens_per_day=100000`), or the name of "
+    "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=60&tokens_per_day=100000`), or the name of "
     "an installed plugin."
 )
 Reason = Literal[
@@ -197,7 +200,7 @@ def parse_llm(text: str, default_url: str) -> LLMConfig | None:
     model, url = (name, "http" + address) if at else (rest, ANTHROPIC_URL if kind == "anthropic" else default_url)
     try:
         options = parse_qs(query, strict_parsing=True) if query else {}
-        (seconds,) = options.pop("timeout_s", [str(TIMEOUT_S)])
+        (seconds,) = options.pop("timeout_s", [str(default_timeout(url))])
         (tokens,) = options.pop("tokens_per_day", [""])
         timeout_s, per_day = float(seconds), int(tokens) if tokens else None
     except ValueError:
@@ -207,6 +210,23 @@ def parse_llm(text: str, default_url: str) -> LLMConfig | None:
     if kind in BUILT_IN and not model:
         raise Invalid(USAGE)
     return LLMConfig(kind, model, url, timeout_s, per_day)
+
+
+def default_timeout(url: str) -> float:
+    return LOCAL_TIMEOUT_S if is_local(url) else TIMEOUT_S
+
+
+def is_local(url: str) -> bool:
+    """Return True if an address is on the same machine or in a private network: loopback, private, or a name without a domain."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".").lower()
+    except ValueError:
+        return False
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".local", ".internal", ".localhost", ".lan")))
+    return address.is_loopback or address.is_private or address.is_link_local
 
 
 def open_completer(wanted: LLMConfig, key: str) -> Completer:

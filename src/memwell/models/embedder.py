@@ -38,10 +38,10 @@ class Embedder(Protocol):
 
     Vectors are stored under `id`, so vectors of two models are never compared. `quick` is the number of texts that it can
     embed while a search waits; a background job embeds the rest. An embedder with a true attribute `instant` takes
-    microseconds and may be called inside a transaction. One with a true attribute `with_light` reads whole sentences and is slow:
-    the vectors of the built-in table serve until its own exist, and a search embeds at most `quick_characters` by it. One with an attribute `warning` stands in for another that cannot be
-    used; the warning says why. Two texts with a similarity of `floor` are unrelated; with one of
-    `ceiling` they mean the same.
+    microseconds and may be called inside a transaction. One with a true attribute `with_light` reads whole sentences and is
+    slow: the vectors of the built-in table serve until its own exist, and a search embeds at most `quick_characters` by it.
+    One with an attribute `warning` stands in for another that cannot be used; the warning says why. Two texts with a
+    similarity of `floor` are unrelated; with one of `ceiling` they mean the same.
     """
 
     @property
@@ -98,7 +98,7 @@ def open_light_embedder(config: Config) -> Embedder | None:
 def _open_wordllama(warning: str | None = None) -> Embedder:
     from .wordllama import WordLlama
 
-    return WordLlama(warning=warning)
+    return WordLlama() if warning is None else WordLlama(warning=warning)
 
 
 def _open_minilm() -> Embedder:

@@ -21,7 +21,7 @@ from .. import typed
 from ..config import Config
 from ..errors import Invalid
 from .chat import check_url, get_host
-from .completer import ANTHROPIC_URL, BUILT_IN, GROUP, TIMEOUT_S, Completer, LLMConfig, open_completer, parse_llm
+from .completer import ANTHROPIC_URL, BUILT_IN, GROUP, Completer, LLMConfig, default_timeout, open_completer, parse_llm
 
 MAX_NAMED = 100
 MAX_OPEN = 32
@@ -43,7 +43,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     model: str = ""
     address: str = ""
     key: str = ""
-    timeout_s: Annotated[float, Meta(gt=0, le=600)] = TIMEOUT_S
+    timeout_s: Annotated[float, Meta(gt=0, le=600)] | None = None
     tokens_per_day: Annotated[int, Meta(ge=0)] | None = None
 
 
@@ -111,7 +111,9 @@ def _to_source(line: _Line, config: Config) -> Source:
         raise Invalid(f"`key` names the environment variable {line.key}, which is not set.")
     url = check_url(line.address) if line.address else ANTHROPIC_URL if line.provider == "anthropic" else OPENAI_URL
     variable = line.key or ("" if line.address else None)
-    return Source(LLMConfig(line.provider, line.model, url, line.timeout_s, line.tokens_per_day), variable)
+    return Source(
+        LLMConfig(line.provider, line.model, url, line.timeout_s or default_timeout(url), line.tokens_per_day), variable
+    )
 
 
 def _is_kind(provider: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from .. import sdk
@@ -132,6 +132,11 @@ class AsyncKnown(AsyncSearch):
     async def audit(self) -> sdk.Audit:
         """Find duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
         return await self._transport.call(f"{self._dialect}.audit", dict(self._at))
+
+    async def suggest_plan(self, ids: Sequence[str] = ()) -> sdk.Plan | None:
+        """Make a plan of what the audit suggests, perhaps about some memories only; None if it suggests nothing."""
+        data = {**self._at, "ids": list(ids)}
+        return (await self._transport.call(f"{self._dialect}.suggest_plan", data)).plan
 
     async def revoke(self, *, session: str | None = None, turn: str | None = None) -> sdk.Revoked:
         """Retract everything that is known only from a session, or from one turn."""

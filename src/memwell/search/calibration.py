@@ -1,7 +1,7 @@
-"""Scores as estimates. A score is the probability that an entry answers a query, measured on entries that people judged.
+"""Scores as estimates: a score is the probability that an entry answers a query, measured on entries that people judged.
 
-`docs/search.md` says what was measured. An estimate is a logistic function of the evidence: of the similarity in meaning, corrected
-by how similar everything in the scope is to the query, of the words, and of the person that is asked about.
+`docs/search.md` says what was measured. An estimate is a logistic function of the evidence: of the similarity in meaning,
+corrected by how similar everything in the scope is to the query, of the words, and of the person that is asked about.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -225,8 +226,21 @@ def embed_missing(
     """Compute the vectors of some entries in order, until their texts have so many characters. Store the vectors if that is worth
     a write and the disk can be written. Return them, how many entries were looked at, and how many characters are left.
 
-    `exact`: the caller keeps the exact vectors in memory and need not read them again.
+    `exact`: the caller keeps the exact vectors in memory and need not read them again. If the model computes in this process,
+    one search of a tenant does so at a time: many would only take the processor from other tenants.
     """
+    turn = _turns.setdefault(reach.key, Lock()) if getattr(model.embedder, "instant", False) else nullcontext()
+    with turn:
+        return _embed_missing(reach, model, docids, exact, characters)
+
+
+_turns: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+"""The tenants whose searches compute vectors."""
+
+
+def _embed_missing(
+    reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool, characters: int
+) -> tuple[dict[int, bytes], int, int]:
     found: list[tuple[Row, bytes]] = []
     place = 0
     while place < len(docids) and characters > 0:

@@ -63,10 +63,11 @@ WHERE e.tenant = :tenant AND e.id = :id
 ORDER BY e.version;
 
 -- name: facts_ended_by
--- The facts that another fact ended.
+-- The facts that another fact ended, and its duplicates in quarantine.
 SELECT e.id FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.ended_by = :id AND e.retired_at IS NULL AND e.kind = 'past'
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.ended_by = :id AND e.retired_at IS NULL
+  AND e.kind IN ('past', 'held')
 ORDER BY e.id;
 
 -- name: set_confidence
@@ -172,7 +173,8 @@ DELETE FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id AND entry_id 
 -- The current facts of a collection, ordered by their words, with the amount of evidence.
 SELECT f.docid, e.id, e.content, e.origin, f.subject, f.same, f.topic, f.valid_to, f.plan_id,
   (SELECT COUNT(*) FROM evidence v WHERE v.tenant = :tenant AND v.fact_id = e.id),
-  (SELECT COUNT(*) FROM evidence v WHERE v.tenant = :tenant AND v.fact_id = e.id AND v.origin <> 'assistant')
+  (SELECT COUNT(*) FROM evidence v WHERE v.tenant = :tenant AND v.fact_id = e.id AND v.origin <> 'assistant'),
+  e.version, e.occurred_at, f.valid_from
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
 WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND (f.same, f.docid) > (:after, :after_too)

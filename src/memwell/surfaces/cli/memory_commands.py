@@ -36,6 +36,7 @@ from .target import open_memory
 
 if TYPE_CHECKING:
     from ...facts.audit import Audit
+    from ...facts.plans import Plan
 
 IMPORT_BATCH = 200
 HAS_FINDINGS = 1
@@ -210,6 +211,7 @@ def audit(
     context: typer.Context,
     flow: Annotated[str | None, typer.Option("--flow", help="Only this flow.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only this user.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Make a plan of the suggestions, to be applied later.")] = False,
     as_json: Json = False,
 ) -> None:
     """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts. Exits with 1 if there are any."""
@@ -221,17 +223,29 @@ def audit(
             places += [memory.user(one.user) for one in memory.users()]
         audits = {f"{place._dialect[:-1]} {place.id}": place.audit() for place in places}
         plain = [{"where": where, **msgspec.to_builtins(one)} for where, one in audits.items()]
-        print_answer(plain, as_json, lambda: _print_audits(audits))
+        plans = {f"{place._dialect[:-1]} {place.id}": place.suggest_plan() for place in places} if plan else {}
+        for one in plain:
+            suggested = plans.get(one["where"])
+            one |= {"plan": None if suggested is None else suggested.id} if plan else {}
+        print_answer(plain, as_json, lambda: _print_audits(audits, plans))
     if any(one.findings for one in audits.values()):
         raise typer.Exit(HAS_FINDINGS)
 
 
-def _print_audits(audits: dict[str, Audit]) -> None:
+def _print_audits(audits: dict[str, Audit], plans: dict[str, Plan | None]) -> None:
     for where, one in audits.items():
         for finding in one.findings:
             ids = ", ".join(map(escape, finding.ids))
             text = f"{escape(where)}  {finding.reason} {ids}"
             console().print(Text.assemble((f"{finding.problem:14}", "yellow"), text))
+            for fact_id, content in zip(finding.ids, finding.texts, strict=False):
+                does = "" if finding.keep is None else "keep" if fact_id == finding.keep else finding.suggestion or ""
+                console().print(Text(f"{'':14}{does:5}{content}"))
+    for where, plan in plans.items():
+        if plan is not None:
+            kind, _, name = where.partition(" ")
+            steps = count_noun(len(plan.steps), "step")
+            print_dim(f"A plan of {steps}: memwell {kind} apply-plan {name} {plan.id}")
     facts = count_noun(sum(one.facts for one in audits.values()), "fact")
     findings = count_noun(sum(sum(one.counts.values()) for one in audits.values()), "finding")
     print_dim(f"{facts} in {count_noun(len(audits), 'place')}, {findings}")

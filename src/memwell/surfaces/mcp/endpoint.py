@@ -18,7 +18,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ...core.dispatch import Pending, dispatch
 from ...errors import Invalid, NotAllowed, Unavailable
-from ..rest.limits import check_values
 from ..rest.origin import check_origin, read_headers
 from ..rest.responses import to_failure
 from ..rest.streams import WAIT_SHARE, wait_for_end, wait_for_events
@@ -60,7 +59,7 @@ class Endpoint:
             async with AsyncExitStack() as held:
                 async with asyncio.timeout(config.request_timeout_s):
                     body = await self._server.read_body(principal, receive, headers, limit, held)
-                    check_values(body, MAX_VALUES)
+                    await self._server.check_values(body, MAX_VALUES, principal.tenant)
                     await asyncio.to_thread(_import_protocol)
                 manager = self._build_manager(principal, selection)
                 async with manager.run():

@@ -45,6 +45,7 @@ from .limits import (
     ByteBudget,
     ThreadPool,
     TimeLimit,
+    check_values,
     decode_json,
     largest_body,
     read_body,
@@ -58,6 +59,8 @@ T = TypeVar("T")
 
 THREADS, TENANT_THREADS, TENANT_PATIENT_THREADS = 32, 24, 8
 AUTH_THREADS = 8
+RELEASE_S = 0.5
+"""Time after large bodies, and between two times that freed memory is returned to the system."""
 MAX_PENDING = 512
 """Requests of a tenant that are processed or wait for a thread."""
 WAITS_PER_POLL = 200
@@ -185,9 +188,8 @@ class Server:
             THREADS, "memwell-wait", share=TENANT_PATIENT_THREADS, most_pending=MAX_PENDING
         )
         self._large: ThreadPool[Any] = ThreadPool(LARGE_THREADS, "memwell-large", share=1, most_pending=MAX_PENDING)
-        self._budget = ByteBudget(
-            LARGE_BYTES, LARGE_TENANT_BYTES, LARGE_KEY_BYTES, lambda: self._large.run(release_memory)
-        )
+        self._budget = ByteBudget(LARGE_BYTES, LARGE_TENANT_BYTES, LARGE_KEY_BYTES, self.release_memory_soon)
+        self._release: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._auth_threads: ThreadPool[Principal] = ThreadPool(AUTH_THREADS, "memwell-auth")
         self._uploads = file_transfer.Uploads(self)
@@ -263,6 +265,22 @@ class Server:
 
         return await read_body(receive, headers, limit, when_large)
 
+    def release_memory_soon(self) -> None:
+        """Release the memory of large bodies when the requests that still refer to them have ended."""
+        if self._release is None:
+            self._release = asyncio.get_running_loop().call_later(RELEASE_S, self._release_memory)
+
+    def _release_memory(self) -> None:
+        self._release = None
+        self._large.run(release_memory)
+
+    async def check_values(self, body: bytes, limit: int, tenant: str) -> None:
+        """Reject a body with too many values. A large one is not counted on the event loop."""
+        if len(body) > LARGE_BODY:
+            await self._large.run(lambda: check_values(body, limit), tenant)
+        else:
+            check_values(body, limit)
+
     async def _answer(self, request: HttpRequest, limit: TimeLimit) -> Reply:
         if request.operation.name in RUN_OPERATIONS:
             return await answer_run_request(self, request, limit)
@@ -337,6 +355,8 @@ class Server:
 
 
 def _read_key(headers: dict[bytes, bytes]) -> str | None:
+    if b"authorization" in headers and b"x-api-key" in headers:
+        raise Invalid("The request has two keys: send either `Authorization` or `X-API-Key`.")
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
@@ -414,7 +434,7 @@ def _build_pages(server: Server) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/", lambda request: RedirectResponse("/docs")),
+            Route("/", lambda request: RedirectResponse("/docs", headers=SAFE_HEADERS)),
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", metrics),

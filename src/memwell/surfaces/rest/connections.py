@@ -20,6 +20,8 @@ from .responses import to_failure
 HEAD_BYTES = 1 << 16
 HEADERS = 100
 HEAD_S = 10
+CHUNKS, CHUNK_BYTES = 10_000, 64
+"""A chunked body has at most this many chunks, and one more for each so many bytes: the parser calls us for each of them."""
 DRAIN_BYTES = 1 << 26
 DRAIN_S, DRAIN_PAUSE_S = 5, 0.005
 STALL_S = 30
@@ -114,6 +116,8 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         self._unparsed = 0
         """Bytes since the parser last completed a head or found a piece of a body."""
+        self._chunks = 0
+        self._body_bytes = 0
         self._head_since: float | None = None
         """The time since which a head is expected."""
         self._drains_until: float | None = None
@@ -177,12 +181,19 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._unparsed = 0
         self._in_body = True
+        self._chunks = self._body_bytes = 0
         self._head_since = None
         self._connections.note_busy(self)
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > CHUNKS + self._body_bytes // CHUNK_BYTES:
+            self._stop(Invalid("The body comes in too many tiny chunks: send larger ones, or a Content-Length."))
+
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -196,6 +207,8 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.cycle.response_complete:  # the next request has begun
+            if self._refusal is not None:
+                self.flow.pause_reading()
             return
         if self._refusal is not None:
             self._send_refusal(self._refusal)
@@ -237,12 +250,19 @@ class Connection(HttpToolsProtocol):
         """Parse no more, and answer with an error when the requests before it are answered."""
         self._refusal = error
         self._head_since = None
-        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
+        is_done = self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
+        if self._drains_until is not None:
+            self.transport.abort()
+        elif is_done:
             self._send_refusal(error)
-        elif self._in_body:
+        elif not self._in_body:
+            self.flow.pause_reading()
+        elif self.pipeline or self.cycle.response_started:
             self.transport.abort()
         else:
-            self.flow.pause_reading()
+            self.cycle.disconnected = True  # its own answer is dropped
+            self.cycle.message_event.set()
+            self._send_refusal(error)
 
     def _send_refusal(self, error: MemwellError) -> None:
         """Send the last answer. The client may finish sending first: if it were cut off, it would not see the answer."""

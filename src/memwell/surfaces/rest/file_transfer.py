@@ -214,7 +214,10 @@ class Uploads:
         paced = PacedReceive(receive, MIN_BYTES_PER_SECOND, GRACE_S)
         first = await paced()  # nothing is held for a client that sends nothing
         async with self._quota.acquire(tenant, request.principal.actor):
-            answer = await self._read_and_store(request, first, paced)
+            try:
+                answer = await self._read_and_store(request, first, paced)
+            finally:
+                server.release_memory_soon()
         return await server.complete(operation, tenant, answer)
 
     async def _read_and_store(self, request: HttpRequest, first: Message, paced: PacedReceive) -> Reply | Pending:

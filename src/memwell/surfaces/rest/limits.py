@@ -133,15 +133,13 @@ def decode_json(body: bytes) -> Any:
 
 def check_values(body: bytes, limit: int) -> None:
     """Reject a JSON text with more values than a limit."""
-    if count_values(body, limit) > limit:
+    rough = sum(body.count(mark) for mark in _MARKS) + 1  # also counts inside strings
+    if rough > limit and any(count > limit for count in count_values(body)):
         raise TooLarge(f"The body has more than {limit} values: send it in several requests.", limit=limit)
 
 
-def count_values(body: bytes, limit: int) -> int:
-    """Return at least the number of values in a JSON text: exactly if a rough count finds more than the limit."""
-    rough = sum(body.count(mark) for mark in _MARKS) + 1
-    if rough <= limit:
-        return rough
+def count_values(body: bytes) -> Iterator[int]:
+    """Count the values in a JSON text, piece by piece: yield how many there are so far."""
     import numpy as np  # searching loads it anyway, reading records does not
 
     data = np.frombuffer(body.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
@@ -151,13 +149,13 @@ def count_values(body: bytes, limit: int) -> int:
         quotes = np.bitwise_xor.accumulate(piece == _QUOTE) ^ inside
         count += int(np.count_nonzero(np.isin(piece, _MARK_CODES) & ~quotes))
         inside = bool(quotes[-1])
-    return count
+        yield count
 
 
 _MARKS = (b",", b"[", b"{")
 _MARK_CODES = [mark[0] for mark in _MARKS]
 _QUOTE = ord('"')
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 LARGE_BODY = 1 << 18
 """Larger bodies have budgets of memory and threads of their own."""

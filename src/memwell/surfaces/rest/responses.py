@@ -58,6 +58,13 @@ def to_failure(error: MemwellError) -> Reply:
 
 def log_failure(operation: Operation, error: Exception) -> Reply:
     """Log an error if it is the server's, and return its response. Unknown errors say nothing about themselves."""
+    try:
+        return _log_failure(operation, error)
+    finally:
+        error.__traceback__ = error.__context__ = None  # its frames hold the body, until the next collection of garbage
+
+
+def _log_failure(operation: Operation, error: Exception) -> Reply:
     if not isinstance(error, MemwellError):
         extra = {"operation": operation.name, "error": type(error).__name__}
         log.error("request.crashed", exc_info=error, extra=extra)
