@@ -1,19 +1,21 @@
 """Context: recalled memory for a prompt within a budget of tokens, as messages and as one text.
 
-Stored text is inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
-reuse the beginning: a fixed preamble, records, facts in the order they were recorded (not by score, which changes with every
-query), then the turns, the oldest first. The token of the fence is new each time, or stays the same with `stable_prefix`.
+Facts and turns that fit the query compete for the budget by their scores. A fact and the turn that it was made of are not both
+shown, unless each adds something. Long texts are represented by their best passage. Each line stands under the day when it was said.
+If nothing fits the query, nothing is shown.
 
-The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest. Each part may use the room
-that the other one leaves.
+Stored text is inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
+reuse the beginning: a fixed preamble, records, what was recalled in the order in which it was said (not by score, which changes
+with every query), then the newest turns, the oldest first. The token of the fence is new each time, or stays the same with
+`stable_prefix`. The newest turn has priority. Newest turns take up to six tenths of the budget, the rest is for what is recalled;
+each part may use the room that the other one leaves.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from heapq import nlargest
 from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
@@ -24,18 +26,18 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
-from ..core.time_travel import AsOf, FactLife, Moments, list_entries_at, list_facts_at, list_facts_in
+from ..core.time_travel import AsOf
 from ..core.turns import find_foreign_origin, list_newest
 from ..facts.fact_rows import FACTS_PATH
-from ..facts.search import FACTS, MAX_QUERY, NOTES, MinTrust, query_text
-from ..model.collection import TRUST, Entry, Place
+from ..facts.search import FACTS, MAX_QUERY, NOTES, MinTrust
+from ..model.collection import Entry, Place
 from ..model.fields import SessionId, to_instant
-from ..model.filter import Query, Where
+from ..model.filter import Where
 from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract
 from ..records.validation import fill_defaults, list_misfits, secrets_in
-from ..screening.screen import ORDER, is_trusted
-from ..screening.secrets import find_secret_in_fact, list_answered
+from ..screening.screen import ORDER
+from ..screening.secrets import list_answered
 from ..text.fence import (
     PREAMBLE,
     TOKEN_BYTES,
@@ -51,15 +53,14 @@ from ..text.fence import (
 )
 from ..text.tokens import CHARACTERS_PER_TOKEN, MESSAGE, estimate_tokens
 from ..timelines.sessions import NEWEST
+from .recall import Places, Recalled, recall
 
-RELEVANT = 40
-"""Number of candidate facts; the budget decides how many are used."""
-IMPORTANT, LATEST = 10, 200
-"""The number of important facts that are added to the hits of a query, and of the newest facts to choose them from."""
 RECORDS = 100
 """Number of candidate records."""
 LOOKED_AT = 5000
 """Number of turns to read for those that existed at an earlier time."""
+DAY_LINE = 12
+"""Number of tokens of the line that names a day, at most."""
 TURNS_SHARE = 0.6
 """The part of the budget that turns may take before facts and records."""
 
@@ -79,8 +80,6 @@ StablePrefix = Annotated[
     bool,
     Meta(description="True to give the fence the same token every time, for prompt caches that need the same prefix."),
 ]
-Scored = dict[str, tuple[Entry, float]]
-"""Facts by id, each with its score."""
 
 
 class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
@@ -97,8 +96,9 @@ class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
 
 class LeftOut(Response, frozen=True, kw_only=True):
     """A turn, fact or record that was left out. Reasons: `budget` (too large), `older` (newer turns took the room), `low_score`
-    (better facts took the room), `secret` (it looks like a secret), `misfit` (it no longer matches its schema), `many` (this
-    record and all later ones, by name, were not read)."""
+    (better entries took the room), `repeated` (another entry says it), `outdated` (all that is known from the turn is past),
+    `secret` (it looks like a secret), `held` (it is in quarantine, or looks like a planted instruction), `misfit` (it no longer
+    matches its schema), `many` (this record and all later ones, by name, were not read)."""
 
     what: str
     id: str
@@ -106,13 +106,15 @@ class LeftOut(Response, frozen=True, kw_only=True):
 
 
 class Context(Response, frozen=True, kw_only=True):
-    """Memory for a prompt, as `messages` and as `text`: records and facts first, in a stable order, then the newest turns.
-    Stored text is fenced, so that a model cannot mistake it for instructions."""
+    """Memory for a prompt, as `messages` and as `text`: records, facts and earlier turns first, in a stable order, then the
+    newest turns. Stored text is fenced, so that a model cannot mistake it for instructions. `facts` and `turns` list what was
+    recalled."""
 
     messages: list[dict[str, str]]
     text: str
     tokens: int
     facts: list[str]
+    turns: list[str]
     left_out: list[LeftOut]
 
 
@@ -131,13 +133,16 @@ def context(call: Call, request: ContextRequest) -> Context:
     facts that fit."""
     owner = request.owner
     if owner.kind == "user":
-        facts = [Where(owner.facts, None, FACTS), Where(owner.timeline, None, NOTES)]
+        places = Places(
+            [Where(owner.facts, None, FACTS)], Where(owner.timeline, None, NOTES), Where(owner.timeline, None)
+        )
         turns, records = call.read(lambda space: (_user_turns(space, request), _read_records(space, request)))
-        return _assemble(call, request, facts, turns, records)
+        return _assemble(call, request, places, turns, records)
     paths = [None] if request.session is None else [request.session, FACTS_PATH]
     turns = call.read(lambda space: _session_turns(space, request))
     facts = [Where(owner.facts, path, FACTS) for path in paths]
-    return _assemble(call, request, facts, turns, _Records({}, ()))
+    places = Places(facts, None, Where(owner.timeline, request.session))
+    return _assemble(call, request, places, turns, _Records({}, ()))
 
 
 class _Records(NamedTuple):
@@ -190,9 +195,8 @@ def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
 
 
 def _assemble(
-    call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], records: _Records
+    call: Call, request: ContextRequest, places: Places, turns: Sequence[Entry], records: _Records
 ) -> Context:
-    turn_ids = {entry.id for entry in turns}
     token = secrets.token_hex(TOKEN_BYTES)
     if request.stable_prefix:
         place = f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
@@ -204,8 +208,7 @@ def _assemble(
     secret = [entry for before, entry in pairs if list_answered(before, entry.content)]
     texts = {name: remove_token(encode_compact(value), token)[:longest] for name, value in records.values.items()}
     withheld = [name for name, text in texts.items() if len(text) < longest and secrets_in(records.values[name])]
-    found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
-    secret_facts = [entry_id for entry_id, (entry, _) in found.items() if find_secret_in_fact(entry.content)]
+    recalled = recall(call, request, places, {entry.id for entry in turns})
     context = assemble(
         [
             RecentTurn(
@@ -218,73 +221,18 @@ def _assemble(
             for entry in turns
             if entry not in secret
         ],
-        [
-            RelevantFact(entry.id, entry.content, score, entry.origin, to_datetime(entry.created_at).date())
-            for entry, score in found.values()
-            if entry.id not in turn_ids and entry.id not in secret_facts
-        ],
+        recalled.entries,
         {name: text for name, text in texts.items() if name not in withheld},
         request.budget,
         token=token,
     )
     context.left_out.extend(LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret)
-    context.left_out.extend(LeftOut(what="fact", id=entry_id, reason="secret") for entry_id in secret_facts)
+    context.left_out.extend(
+        LeftOut(what=what, id=entry_id, reason=reason) for what, entry_id, reason in recalled.left_out
+    )
     context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in withheld)
     context.left_out.extend(records.left_out)
     return context
-
-
-def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """Return the facts that match the query, if there is one."""
-    if request.query is None:
-        return {}
-    query = Query(
-        text=query_text(request.query),
-        where=tuple(facts),
-        limit=RELEVANT,
-        as_of=to_instant(request.as_of, "as_of"),
-        min_trust=request.min_trust,
-    )
-    return {hit.entry.id: (hit.entry, hit.score) for hit in call.engine.search(call.principal, query).hits}
-
-
-def _important(space: Space, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """Return the most important of the newest facts. Without a query there are more of them, and importance is their score."""
-    least = None if request.min_trust is None else TRUST[request.min_trust]
-    known = [entry for entry in _newest(space, facts, request) if least is None or TRUST[entry.origin] >= least]
-    known.sort(key=lambda entry: (-(entry.importance or 0.0), entry.id))
-    if request.query is None:
-        return {entry.id: (entry, entry.importance or 0.0) for entry in known[:RELEVANT]}
-    return {entry.id: (entry, 0.0) for entry in known[:IMPORTANT]}
-
-
-def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> list[Entry]:
-    """Return the newest facts of each part of memory."""
-    places = [(one.place, one.path) for one in facts if one.kinds == FACTS]
-    if request.as_of is None:
-        found = [entry for place, path in places for entry in _newest_in(space, place, path)]
-        return [entry for entry in found if entry.kind == "fact"]
-    at = Moments(as_of=to_instant(request.as_of, "as_of"))
-    lives = [one for place, path in places for one in nlargest(LATEST, _list_lives(space, place, path, at), key=_age)]
-    return [entry for entry, _ in list_entries_at(space, lives)]
-
-
-def _newest_in(space: Space, place: Place, path: str | None) -> list[Entry]:
-    if path is None:
-        return [entry for _, entry, _ in list_newest(space, place, None, [NEWEST] * 3, LATEST)]
-    address = space.address(place, path)
-    return [] if address is None else space.last(address, LATEST)
-
-
-def _list_lives(space: Space, place: Place, path: str | None, at: Moments) -> Iterator[FactLife]:
-    if path is None:
-        return (one for _, one in list_facts_in(space, place, at))
-    address = space.address(place, path)
-    return iter(()) if address is None else list_facts_at(space, address, at)
-
-
-def _age(life: FactLife) -> tuple[int, int]:
-    return life.known_from, life.docid
 
 
 # -- within a budget -----------------------------------------------------------------------------------------------------
@@ -300,25 +248,10 @@ class RecentTurn(NamedTuple):
     id: str
 
 
-class RelevantFact(NamedTuple):
-    """A fact that a search found, with the least trusted origin of its evidence and the day it was recorded."""
-
-    id: str
-    text: str
-    score: float
-    origin: str
-    day: date
-
-    @property
-    def group(self) -> str:
-        """The origin that its fence names. Trusted facts share one fence without an origin."""
-        return "" if is_trusted(self.origin) else _origin_label(self.origin)
-
-
 def assemble(
-    turns: Sequence[RecentTurn], facts: Sequence[RelevantFact], records: Mapping[str, str], budget: int, *, token: str
+    turns: Sequence[RecentTurn], recalled: Sequence[Recalled], records: Mapping[str, str], budget: int, *, token: str
 ) -> Context:
-    """Choose turns, facts and records that fit into the budget. `records` has texts by name."""
+    """Choose turns, recalled entries and records that fit into the budget. `records` has texts by name."""
     turns = sorted(turns, key=lambda turn: turn.at)
     messages = [_build_message(turn, token) for turn in turns]
     lines = [_render_turn(turn, token) for turn in turns]
@@ -330,33 +263,55 @@ def assemble(
     room = _Budget(budget - spent, token)
     rendered = {name: f"[{fence_line(name, token)}] {fence_item(text, token)}" for name, text in records.items()}
     chosen_records = {name: line for name, line in rendered.items() if room.take(line, "records")}
-    fact_lines = {fact.id: f"- [{fact.day.isoformat()}] {fence_line(fact.text, token)}" for fact in facts}
-    ranked = sorted(facts, key=lambda fact: (-fact.score, fact.day, fact.id))
-    chosen = [fact for fact in ranked if room.take(fact_lines[fact.id], fact.group or "facts")]
+    recalled_lines = {one.id: f"- {_render_speaker(one, token)}{fence_line(one.text, token)}" for one in recalled}
+    ranked = sorted(recalled, key=lambda one: (-one.score, one.day, one.id))
+    chosen = [one for one in ranked if room.take(recalled_lines[one.id], one.group or "facts", one.day)]
     if room.left >= 0:
         first = _extend(costs, first, room.left - (fence_size if first == len(costs) else 0))
-    # Records, then trusted facts, then the others by origin.
+    # Records, then trusted entries, then the others by origin.
     blocks = [_fence_lines(list(chosen_records.values()), token, kind="records")] if chosen_records else []
     order = ["", *reversed(ORDER), "unknown"]
-    in_order = sorted(chosen, key=lambda fact: (order.index(fact.group), fact.day, fact.id))
-    for origin, group in groupby(in_order, key=lambda fact: fact.group):
+    in_order = sorted(chosen, key=lambda one: (order.index(one.group), one.day, one.place, one.id))
+    for origin, group in groupby(in_order, key=lambda one: one.group):
         labels = {"kind": "facts", "origin": origin} if origin else {"kind": "facts"}
-        blocks.append(_fence_lines([fact_lines[one.id] for one in group], token, **labels))
+        blocks.append(_fence_lines(_list_by_day(list(group), recalled_lines), token, **labels))
     memory = ["\n".join([PREAMBLE, *blocks])] if blocks else []
     messages = [*({"role": "system", "content": text} for text in memory), *messages[first:]]
     text = "\n".join([*memory, *([_fence_lines(lines[first:], token, kind="turns")] if lines[first:] else [])])
     whole = sum(estimate_tokens(message["content"]) + MESSAGE for message in messages)
     left_out = [LeftOut(what="record", id=name, reason="budget") for name in records if name not in chosen_records]
-    fact_ids = [fact.id for fact in chosen]
-    for fact in facts:
-        if fact.id not in fact_ids:
-            too_large = _count_line(fact_lines[fact.id]) > room.max_line
-            left_out.append(LeftOut(what="fact", id=fact.id, reason="budget" if too_large else "low_score"))
+    chosen_ids = {one.id for one in chosen}
+    for one in recalled:
+        if one.id not in chosen_ids:
+            too_large = _count_line(recalled_lines[one.id]) > room.max_line
+            left_out.append(LeftOut(what=one.what, id=one.id, reason="budget" if too_large else "low_score"))
     for index, turn in enumerate(turns[:first], 1):
         # Only the newest turn can be too large; older ones were left out for newer ones.
         left_out.append(LeftOut(what="turn", id=turn.id, reason="budget" if index == len(turns) else "older"))
-    tokens = max(estimate_tokens(text), whole)
-    return Context(messages=messages, text=text, tokens=tokens, facts=fact_ids, left_out=left_out)
+    return Context(
+        messages=messages,
+        text=text,
+        tokens=max(estimate_tokens(text), whole),
+        facts=[one.id for one in chosen if one.what == "fact"],
+        turns=[one.id for one in chosen if one.what == "turn"],
+        left_out=left_out,
+    )
+
+
+def _list_by_day(recalled: Sequence[Recalled], lines: Mapping[str, str]) -> list[str]:
+    """List entries under the days when they were said."""
+    found: list[str] = []
+    for day, group in groupby(recalled, key=lambda one: one.day):
+        found += [_render_day(day), *(lines[one.id] for one in group)]
+    return found
+
+
+def _render_day(day: date) -> str:
+    return f"Said {day.isoformat()}:"
+
+
+def _render_speaker(one: Recalled, token: str) -> str:
+    return f"{fence_line(one.speaker, token)}: " if one.speaker else ""
 
 
 def _render_turn(turn: RecentTurn, token: str) -> str:
@@ -395,14 +350,17 @@ class _Budget:
 
     def __init__(self, budget: int, token: str) -> None:
         self.left = budget
-        self.max_line = budget - estimate_tokens(PREAMBLE) - MESSAGE - 1 - _count_fence(token)
+        self.max_line = budget - estimate_tokens(PREAMBLE) - MESSAGE - 1 - _count_fence(token) - DAY_LINE
         """The maximum size of a single line."""
         self._token = token
         self._groups: set[str] = set()
+        self._days: set[tuple[str, date]] = set()
 
-    def take(self, line: str, group: str) -> bool:
-        """Add a line if it fits, with the fence that it needs and, for the first one, the preamble."""
+    def take(self, line: str, group: str, day: date | None = None) -> bool:
+        """Add a line if it fits, with the line of its day, the fence that it needs and, for the first one, the preamble."""
         cost = _count_line(line)
+        if day is not None and (group, day) not in self._days:
+            cost += _count_line(_render_day(day))
         if not self._groups:
             cost += estimate_tokens(PREAMBLE) + MESSAGE + 1
         if group not in self._groups:
@@ -411,6 +369,8 @@ class _Budget:
             return False
         self.left -= cost
         self._groups.add(group)
+        if day is not None:
+            self._days.add((group, day))
         return True
 
 

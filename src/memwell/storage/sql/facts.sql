@@ -107,6 +107,13 @@ SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND address_id
 -- The facts with evidence in an entry, and a plan of each; the plan is empty for imported facts.
 SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id GROUP BY fact_id ORDER BY fact_id;
 
+-- name: facts_of_turn
+-- The current versions of the facts with evidence in an entry, with their kinds.
+SELECT DISTINCT v.fact_id, e.kind
+FROM evidence v
+JOIN entry e ON e.tenant = v.tenant AND e.id = v.fact_id
+WHERE v.tenant = :tenant AND e.tenant = :tenant AND v.entry_id = :entry_id AND e.retired_at IS NULL;
+
 -- name: delete_evidence_of_plan
 -- Remove the evidence that a plan added.
 DELETE FROM evidence WHERE tenant = :tenant AND plan_id = :plan_id;
