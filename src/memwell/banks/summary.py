@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
 from typing import Annotated, NamedTuple
@@ -36,6 +36,7 @@ from ..screening.screen import find_suspicion
 from ..screening.secrets import MASK, find_secret, mask_secrets, shorten_masks
 from ..storage.port import TenantStore
 from ..text.tokens import estimate_tokens
+from .supersession import find_outdated
 from .utterances import (
     ASSISTANT,
     EMPTY_SUMMARY,
@@ -81,6 +82,8 @@ CENTRALITY = 2.0
 """Weight of frequent words. The other scores are relative to this."""
 EARLIER_SUMMARY = 0.3
 """Bonus for sentences of an earlier summary."""
+REPLACING = 0.35
+"""Bonus for what replaces an earlier statement."""
 ANSWERED = 0.1
 """Bonus for a question with its answer."""
 DATA = -1.5
@@ -206,8 +209,11 @@ def _render(before: Utterance | None, one: Utterance) -> str:
 def _build_passages(sentences: Sequence[Utterance], max_tokens: int) -> list[Passage]:
     """Build the passages with the highest scores."""
     words = [frozenset[str]() if one.data else content_words(one.text, one.language) for one in sentences]
+    outdated = find_outdated(sentences, words)
+    sentences = [one._replace(text=outdated.texts.get(one.number, one.text)) for one in sentences]
     frequencies = _word_frequencies(sentences, words)
-    candidates = (_build_candidate(group, words, frequencies) for group in _group_answers(sentences))
+    groups = (group for group in _group_answers(sentences) if all(one.text for one in group))
+    candidates = (_build_candidate(group, words, frequencies, outdated.replacing) for group in groups)
     labels = any(one.label for one in sentences)
     passages = [
         _build_passage(one, labels, max_tokens)
@@ -259,11 +265,15 @@ def _without_numbers(words: Words) -> Words:
 
 
 def _build_candidate(
-    group: tuple[Utterance, ...], words: Sequence[Words], frequencies: defaultdict[str, float]
+    group: tuple[Utterance, ...],
+    words: Sequence[Words],
+    frequencies: defaultdict[str, float],
+    replacing: Collection[int],
 ) -> Candidate:
     own = frozenset(chain.from_iterable(words[one.number] for one in group))
     centrality = CENTRALITY * math.fsum(map(frequencies.__getitem__, own)) / (len(own) + SMOOTHING)
     bonus = EARLIER_SUMMARY if group[-1].summary else 0.0
+    bonus += REPLACING if group[-1].number in replacing else 0.0
     return Candidate(group, own, centrality + bonus - DEPTH * min(group[-1].nth, MAX_DEPTH))
 
 
