@@ -14,13 +14,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from ..facts.rules.passages import is_question
 from .utterances import ASSISTANT, Utterance, Words, content_words, is_grave, is_tentative
 
-MAX_POSTINGS = 24
+MAX_POSTINGS = 12
 """The most earlier statements that are compared for each word of a later one, the newest."""
+MAX_CANDIDATES = 40
+"""The most earlier statements that are compared with a later one, the newest."""
 MAX_TEXT = 400
 """Longer sentences are neither compared nor cut."""
 MAX_CONTEXT = 6
@@ -41,22 +44,28 @@ _WEEKDAYS = (
 _NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
 _ORDINALS = "first second third fourth fifth last erste zweite dritte premier première deuxième primera segunda".split()
 _MONTH = "|".join(_MONTHS)
+_DATES = frozenset([*_MONTHS, *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)])
+_NOT_UNITS = (
+    "a|an|the|and|or|but|to|of|in|on|at|for|from|per|is|are|was|each|we|i|it|he|she|they|you|with|as|because|so|then|now|more|less|if|when|until|before|after|also|only|too|that|this"
+    "|instead|not|please|every|by|und|oder|y|et|e|en|pro|por|par"
+)
 _VALUES = re.compile(
     rf"(?P<day>\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?: (?:to|and|bis|-|–) \d{{1,2}}(?:st|nd|rd|th|\.)?)? (?:of |de )?(?:{_MONTH})\b"
     rf"|\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b|\b(?:in|of|by|until|since|end of|mid) (?:{_MONTH})\b)"
     rf"|(?P<weekday>\b(?:{'|'.join(_WEEKDAYS)})s?\b)"
-    r"|(?P<time>\b\d{1,2}[:.]\d\d(?= ?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b|\b(?:at|um) \d{1,2}\b(?! ?[\d,.%]\d| (?:euros|percent))"
+    r"|(?P<time>\b\d{1,2}[:.]\d\d(?= ?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b|\b(?:at|um) \d{1,2}\b(?![:.,]?\d| ?%| [^\W\d_]{3,})"
     r"|\b\d{1,2} ?(?:am|pm|uhr|o'clock)\b)"
     r"|(?P<money>[£$€] ?\d[\d,.]*k?|\b\d[\d,.]*k? ?(?:euros?|pounds?|dollars?|francs?|kron(?:or|er)|bucks|quid|eur|usd|gbp|chf)\b)"
     r"|(?P<code>\+?\d[\d ]{6,}\d|\b\d+(?:[-/]\d+){1,}\b|\b\d{5,}\b)"
-    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + r") ?%?(?: ?[^\W\d_]+)?)"
+    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + rf") ?%?(?: ?(?!(?:{_NOT_UNITS})\b)[^\W\d_]+)?)"
     r"|(?P<ordinal>\b(?:" + "|".join(_ORDINALS) + r") (?:half|week|floor|day|month|quarter|hälfte|woche)\b)",
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
-_SINGLE = frozenset(("day", "weekday", "time", "money", "code", "amount", "ordinal"))
+_TIMES = frozenset(("day", "weekday", "time", "ordinal"))
 _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
 _NAME = re.compile(r"[A-ZÄÖÜÉÀÁÅØŁŚČŠŽ][^\W_]*(?:[-.'][^\W_]+)*")
+_NAME_PAIR = re.compile(r"[A-Z][^\W_]+ [A-Z][^\W_]+")
 _TITLES = frozenset("dr mr mrs ms prof st señor señora herr frau".split())
 _NOT_NAMES = frozenset(
     "i i'm i've i'll i'd ok no not yes oh hi we it he she they the a an and but so please my our his her your in on at for from "
@@ -65,7 +74,7 @@ _NOT_NAMES = frozenset(
 
 _CUE = re.compile(
     r"\b(?:no longer|any ?more|from now on|instead|now|new|actually|correction|update|changed?|changes|moved?|moves|moving"
-    r"|switch(?:ed|es|ing)?|postponed|rescheduled|slip(?:s|ped)|delayed|pushed|extended|reduced?|increased?|raised|lowered"
+    r"|switch(?:ed|es|ing)?|move|postponed|rescheduled|slip(?:s|ped)|delayed|pushed|extended|reduced?|increased?|raised|lowered"
     r"|doubled|halved|cut(?:ting)?|replac(?:ed|es)|tak(?:es|ing) over|took over|goes (?:up|down|to)|went (?:up|down)|can only"
     r"|mak(?:e|ing) (?:it|that)|turns? out|corrected|renamed|upgraded|downgraded|became|has become|jetzt|nun|neu\w*"
     r"|stattdessen|verschoben|geändert|ab sofort|ahora|nuev[oa]s?|cambi(?:ado|ó|a)|en lugar|maintenant|désormais|nouve(?:au|lle)"
@@ -88,7 +97,7 @@ _REMOVED = re.compile(
 )
 _GONE = (
     r"(?:is|are|was|were|has|have|had|'s|goes|went|got|fell)\b.{0,30}?\b(?:out|off|gone|dead|cancelled|canceled|leaving|closed"
-    r"|sold|discontinued|dropped|over|history|too (?:expensive|far|small|big|late|slow|heavy|risky|loud)|not \w+ enough"
+    r"|sold|discontinued|dropped|over|history|too (?:expensive|far|small|big|late|slow|heavy|risky|loud)|not (?:\w+ ){1,3}enough"
     r"|broken|sick|ill|unavailable)\b|\b(?:quit|resigned|left|leaves|cancelled|canceled|retired|retires|died|broke|backed out"
     r"|dropped out|isn't coming|can't (?:come|make it|do)|raised|has to (?:work|leave|cancel)|won't (?:come|work))\b"
 )
@@ -98,22 +107,35 @@ _SUBJECT_GONE = re.compile(
     re.IGNORECASE,
 )
 _FINAL = re.compile(r"\b(?:out|off|gone|dead|cancelled|canceled|closed|discontinued|dropped|history|quit|resigned)\b", re.IGNORECASE)
-_BREAK = re.compile(r"(?:,|;|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s", re.IGNORECASE)
-_DEPENDENT = re.compile(
-    r"(?:he|she|it|they|his|her|its|their|him|them|this|that|which|who|with|from|for|by|to|at|in|on|until|because|so|via|plus"
-    r"|including|er|sie|es|mit|von|für|con|de|avec|which|where|when|direct)\b",
+_BREAK = re.compile(
+    r"(?:,|;|(?<=[a-z]{3})\.|(?<=\d\d)\.|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s|\s(?=(?:on|with|via|at|in) (?!(?:"
+    rf"{'|'.join(_DATES)})\b)(?-i:[A-Z]))",
     re.IGNORECASE,
 )
+_RANGE = re.compile(r"\b(?:between|from|entre|zwischen) \S+(?: \S+)?? (?:and|to|y|et|und) \S+", re.IGNORECASE)
+_DEPENDENT = re.compile(
+    r"(?:he|she|it|they|his|her|its|their|him|them|this|that|which|who|with|from|for|by|to|at|in|on|until|because|so|via|plus"
+    r"|including|not|nor|half|each|both|all|too|one|two|three|four|five|six|\d+|er|sie|es|mit|von|für|con|de|avec|which|where|when|direct)\b",
+    re.IGNORECASE,
+)
+_HEAD = re.compile(
+    r"\b(?P<head>[^\W\d_]+)(?: is| are|['’]s)(?: now| at| in)?(?: the)? (?=[A-Z])"
+    r"|\b(?:changed|moved|updated|switched|set) (?:the|your|my|our) (?P<object>[^\W\d_]+) to (?=[A-Z])"
+)
+_LIVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:m|re|s))?(?: am| are| is)? (?:liv(?:e|es|ing)|based|wohnt?e?)\b", re.IGNORECASE)
+_MOVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:ve|s))?(?: have| has| just)* moved (?:in|to|into|back)\b", re.IGNORECASE)
+_REFERS = re.compile(r"\b(?:it|them|him|there|that one)\b", re.IGNORECASE)
 _IS = re.compile(r"\b(?:is|are|costs?|starts?|begins?|opens?|closes?|leaves?|takes?|gets?|ist|sind|kostet|es|cuesta|est|coûte|è|é)\b|'s\b", re.IGNORECASE)
-_ABOUT_TIME = frozenset("date day time start deadline".split())
-_ABOUT_PLACE = frozenset("place venue location address".split())
+_ABOUT_TIME = content_words("date day time start deadline", "en")
+_ABOUT_PLACE = content_words("place venue location address", "en")
 _SLOTS = {"when": _ABOUT_TIME, "where": _ABOUT_PLACE}
 _GENERIC = content_words(
-    "new now old from last number change update move start time day date week month year plan name add go take need want have "
-    "come get make say only please instead",
+    "new now old from last number change update move start time day date week month year name add go take need want have "
+    "come get make say only please instead one thing",
     "en",
 )
 """Words that say little about what a statement is about."""
+_ADVERBS = content_words("now new old again only please instead today tomorrow either", "en")
 
 Values = Mapping[str, frozenset[str]]
 
@@ -125,7 +147,18 @@ class Clause(NamedTuple):
     end: int
     words: Words
     values: Values
+    topic: Words
+    """Its words without those of its values."""
+    numbers: Mapping[str, frozenset[str]]
+    """The numbers among the values, by kind; all of them under `any`."""
+    units: frozenset[str]
+    """The units of its amounts: only what is counted in the same unit can change into each other."""
     names: frozenset[str]
+    head: Words
+    """What gets a name: `vet` in `our vet is now Dr Lindqvist`."""
+    lives: str
+    """Who lives somewhere, and who moved."""
+    moves: str
 
 
 class Removal(NamedTuple):
@@ -158,6 +191,7 @@ class _Search:
         self._names = _find_names(sentences)
         self._postings: defaultdict[str, list[int]] = defaultdict(list)
         self._clauses: dict[int, list[Clause]] = {}
+        self._described: dict[int, tuple[bool, bool, Words]] = {}
         self._stale: defaultdict[int, set[int]] = defaultdict(set)
         self._replacing: set[int] = set()
 
@@ -169,6 +203,8 @@ class _Search:
                 for word in self._words[one.number]:
                     self._postings[word].append(one.number)
                 self._note_answer(one)
+                if _LIVES.search(one.text):
+                    self._postings["?lives"].append(one.number)
         texts = {number: self._cut(number) for number in self._stale}
         return Outdated(texts, self._replacing)
 
@@ -178,7 +214,7 @@ class _Search:
         text = later.text
         changes = _CUE.search(text) is not None
         removals = [*self._find_removals(later)]
-        states = _IS.search(text) is not None and any(map(str.isdigit, text))
+        states = _IS.search(text) is not None and _VALUES.search(text) is not None
         if not (changes or removals or states) or is_tentative(text):
             return
         clauses = self._parse(later.number)
@@ -186,22 +222,33 @@ class _Search:
             earlier = self._sentences[number]
             if not self._may_correct(later, earlier):
                 continue
-            grave = is_grave(earlier.text)
-            context = self._question_words(earlier)
-            for nth, clause in enumerate(self._parse(number)):
+            grave, gone, context = self._describe(number)
+            over = gone or number in self._replacing
+            parsed = self._parse(number)
+            for nth, clause in enumerate(parsed):
+                several = any(one is not clause and one.values.keys() & clause.values.keys() for one in parsed)
                 known = clause.words | context if len(clause.words) <= 3 else clause.words
-                if any(self._is_removed(clause, known, one, later, grave) for one in removals) or any(
-                    self._is_changed(clause, known, one, changes=changes, grave=grave) for one in clauses
+                if (not over and any(self._is_removed(clause, known, one, later, grave) for one in removals)) or any(
+                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several) for one in clauses
                 ):
                     self._mark(later, earlier, nth, clause)
+
+    def _describe(self, number: int) -> tuple[bool, bool, Words]:
+        """Return whether a sentence is grave, whether it says that something is over, and the words of its question."""
+        if number not in self._described:
+            one = self._sentences[number]
+            gone = _SUBJECT_GONE.match(one.text) is not None
+            self._described[number] = (is_grave(one.text), gone, self._question_words(one))
+        return self._described[number]
 
     def _candidates(self, later: Utterance, removals: Sequence[Removal]) -> list[int]:
         words = self._words[later.number].union(*(one.words for one in removals))
         found: set[int] = set()
         for word in words:
             found.update(self._postings[word][-MAX_POSTINGS:] if word in self._postings else ())
-        asked = self._slot_answers(words)
-        return sorted(found | asked)
+        if _MOVES.search(later.text):
+            found.update(self._postings.get("?lives", [])[-MAX_POSTINGS:])
+        return sorted(found | self._slot_answers(words))[-MAX_CANDIDATES:]
 
     def _slot_answers(self, words: Words) -> set[int]:
         """Return the newest answers to "when" or "where", if a sentence is about the date or the place."""
@@ -224,9 +271,9 @@ class _Search:
         """Return whether the assistant reports a change, or repeats the values of the turn before."""
         if _ACTION.search(later.text):
             return True
-        values = _all_values(self._parse(later.number))
+        values = _all_numbers(self._parse(later.number))
         before = self._last_turn(later)
-        return bool(values) and values <= _all_values(clause for one in before for clause in self._parse(one.number))
+        return bool(values) and values <= _all_numbers(clause for one in before for clause in self._parse(one.number))
 
     def _last_turn(self, later: Utterance) -> list[Utterance]:
         """Return the last sentences of another speaker before a sentence."""
@@ -270,37 +317,37 @@ class _Search:
 
     def _is_removed(self, clause: Clause, known: Words, one: Removal, later: Utterance, grave: bool) -> bool:
         if one.numbers:
-            return one.numbers <= _numbers(clause.values) and bool((known & self._words[later.number]) - _GENERIC or not clause.words)
+            about = (known & self._words[later.number]) - _GENERIC
+            return one.numbers <= clause.numbers["any"] and bool(about or not clause.words)
         if not one.words or not one.words <= clause.words:
             return False
         others = clause.words - one.words
         shared = (others | known) & (self._words[later.number] - one.words)
         if one.named:
-            return bool(shared - _GENERIC) or one.firm or len(others) <= 2
-        return one.firm and not one.subject and not grave and len(others) <= MAX_CONTEXT
+            return bool(shared - _GENERIC) or one.firm or len(others) <= 3
+        return one.firm and not grave and len(others) <= (3 if one.subject else MAX_CONTEXT)
 
-    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool) -> bool:
-        kinds = [
-            kind
-            for kind in clause.values.keys() & later.values.keys()
-            if not clause.values[kind] & later.values[kind] and _units(clause, kind) & _units(later, kind)
-        ]
-        own = later.words - _value_words(later)
-        shared = (known - _value_words(clause)) & own
-        if not shared - _GENERIC and not shared & (_ABOUT_TIME | _ABOUT_PLACE):
+    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool) -> bool:
+        if changes and not grave:
+            others = clause.names and later.names and not clause.names & later.names
+            if others and later.head and later.head <= known:  # `our vet is now Dr Lindqvist`
+                return True
+            if clause.lives and clause.lives == later.moves:
+                return True
+        kinds = _changed_kinds(clause, later)
+        own = later.topic
+        shared = (known - (clause.words - clause.topic)) & own
+        about = shared & (_ABOUT_TIME | _ABOUT_PLACE)
+        if not kinds or (clause.names - later.names and later.names - clause.names):
             return False
-        if not kinds:
-            # another name in the same place: "our vet is now Dr Lindqvist"
-            if not changes or grave or not (clause.names and later.names) or clause.names & later.names:
-                return False
-            heads = own - later.names
-            return bool(heads) and heads <= known and bool(heads - _GENERIC or heads & _ABOUT_PLACE)
-        if clause.names - later.names and later.names - clause.names:
-            return False
+        if not shared - _GENERIC and not about:
+            # only what is counted is the same: "120 guests", "85 guests"
+            return changes and not grave and not clause.topic and bool(clause.units & later.units - {""})
+        same = bool(own - _GENERIC or about) and own <= known
         if changes:
-            return not grave or bool(shared - _GENERIC)
-        alone = len(clause.values) == len(later.values) == 1 and not clause.names - later.names
-        return alone and not grave and bool(own) and own <= known
+            return same or not several
+        alone = clause.values.keys() == later.values.keys() == set(kinds) and not clause.names - later.names
+        return same and alone and not grave and (len(kinds) == 1 or set(kinds) <= _TIMES)
 
     # -- parsing -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +362,8 @@ class _Search:
             if re.match(r"\s*(?:there|from the)\b", one.text[match.end() :]) or is_question(one.text):
                 continue
             yield from self._to_removal(match["thing"], one.language, firm=match["firm"] is not None, subject=False)
-        if match := _SUBJECT_GONE.match(one.text):
+        starts = [0, *(match.end() for match in re.finditer(r": ", one.text))]
+        for match in filter(None, (_SUBJECT_GONE.match(one.text[start:]) for start in starts[:3])):
             firm = _FINAL.search(match["how"]) is not None
             yield from self._to_removal(match["thing"], one.language, firm=firm, subject=True)
 
@@ -335,8 +383,10 @@ class _Search:
             named.append(word)
         if named:
             yield Removal(content_words(" ".join(named), language), frozenset(), True, firm, subject)
-        elif words := content_words(found[0], language):
-            yield Removal(words, frozenset(), False, firm, subject)
+        elif found[0].lower() not in _NUMBER_WORDS:
+            phrase = takewhile(lambda word: content_words(word, language) - _ADVERBS, found[:2])
+            if words := content_words(" ".join(phrase), language):
+                yield Removal(words, frozenset(), False, firm, subject)
 
     def _cut(self, number: int) -> str:
         """Return a sentence without its outdated clauses; empty if the rest cannot stand alone."""
@@ -346,7 +396,7 @@ class _Search:
             if first is None:
                 return ""
             start = clauses[first].start
-            if _DEPENDENT.match(text, start) or len(text[start:].split()) < 3:
+            if _DEPENDENT.match(text, start) or _REFERS.search(text, start) or len(text[start:].split()) < 3:
                 return ""
         parts: list[str] = []
         for nth, clause in enumerate(clauses):
@@ -378,6 +428,8 @@ def _find_names(sentences: Sequence[Utterance]) -> frozenset[str]:
             word = match[0]
             if not word[0].isupper():
                 small.add(word)
+            elif _NAME_PAIR.match(text, match.start()):
+                inside.update(_NAME_PAIR.match(text, match.start())[0].casefold().split())
             elif match.start() and text[match.start() - 2 : match.start()] not in (". ", "! ", "? ", ": "):
                 inside.add(word.casefold())
             else:
@@ -387,7 +439,7 @@ def _find_names(sentences: Sequence[Utterance]) -> frozenset[str]:
 
 def _parse_clauses(text: str, language: str, names: frozenset[str]) -> Iterator[Clause]:
     start = 0
-    values = [(match.start(), match.end()) for match in _VALUES.finditer(text)]
+    values = [match.span() for match in chain(_VALUES.finditer(text), _RANGE.finditer(text))]
     breaks = [match for match in _BREAK.finditer(text) if not any(at < match.start() < end for at, end in values)]
     for match in [*breaks, None]:
         end = match.start() if match else len(text)
@@ -395,8 +447,15 @@ def _parse_clauses(text: str, language: str, names: frozenset[str]) -> Iterator[
             piece = text[start:end]
             found = _find_values(piece)
             own = frozenset(word.casefold() for word in _WORD.findall(piece) if word.casefold() in names)
-            dates = frozenset(_MONTHS) | frozenset(_WEEKDAYS)
-            yield Clause(start, end, content_words(piece, language), found, own - dates)
+            named = _HEAD.search(piece)
+            head = content_words(named["head"] or named["object"], language) if named else frozenset[str]()
+            lives, moves = _LIVES.search(piece), _MOVES.search(text)
+            people = [match[1].lower() if match else "" for match in (lives, moves)]
+            words, said = content_words(piece, language), " ".join(chain.from_iterable(found.values()))
+            values_words = content_words(said, language) if found else frozenset[str]()
+            topic = frozenset(word for word in words - values_words if not word[0].isdigit())
+            numbers, units = _read_numbers(found), _read_units(found, language)
+            yield Clause(start, end, words, found, topic, numbers, units, own - _DATES, head, *people)
         start = match.end() if match else end
 
 
@@ -413,23 +472,34 @@ def _find_values(text: str) -> dict[str, frozenset[str]]:
     return {kind: frozenset(values) for kind, values in found.items()}
 
 
-def _units(clause: Clause, kind: str) -> frozenset[str]:
-    """Return the units of amounts: only what is counted in the same unit can change into each other."""
-    if kind != "amount":
-        return frozenset((kind,))
-    units = (re.sub(r"\A[\d,.]+ ?|\A[a-z]+ ", "", value) for value in clause.values[kind])
-    return frozenset(unit.removesuffix("s").removesuffix("e") for unit in units)
+def _changed_kinds(clause: Clause, later: Clause) -> list[str]:
+    """Return the kinds of values that differ. A number without a unit may be a sum of money."""
+    kinds = [
+        kind
+        for kind in clause.values.keys() & later.values.keys()
+        if not clause.values[kind] & later.values[kind] and (kind != "amount" or _is_same_unit(clause, later))
+    ]
+    if not kinds and "money" in clause.values and later.units == {""}:
+        return [] if clause.numbers["any"] & later.numbers["any"] else ["money"]
+    return kinds
 
 
-def _value_words(clause: Clause) -> Words:
-    said = " ".join(value for kind, values in clause.values.items() if kind != "amount" for value in values)
-    digits = frozenset(word for word in clause.words if word[0].isdigit())
-    return frozenset(content_words(said, "en")) | digits
+def _is_same_unit(clause: Clause, later: Clause) -> bool:
+    """Return whether two amounts count the same: `120 guests` and `85 guests`, or `reduced the guests to 85`."""
+    if clause.numbers["amount"] & later.numbers["amount"]:
+        return False
+    return bool(clause.units & later.units) or ("" in later.units and not clause.units.isdisjoint(later.words))
 
 
-def _numbers(values: Values) -> frozenset[str]:
-    return frozenset(number for group in values.values() for value in group for number in _DIGITS.findall(value))
+def _read_units(values: Values, language: str) -> frozenset[str]:
+    units = (re.sub(r"\A[\d,.]+ ?|\A[a-z]+ ?", "", value, count=1) for value in values.get("amount", ()))
+    return frozenset(word for unit in units for word in (content_words(unit, language) or {""}))
 
 
-def _all_values(clauses: Iterable[Clause]) -> frozenset[str]:
-    return frozenset(value for clause in clauses for group in clause.values.values() for value in group)
+def _read_numbers(values: Values) -> dict[str, frozenset[str]]:
+    found = {kind: frozenset(chain.from_iterable(map(_DIGITS.findall, group))) for kind, group in values.items()}
+    return {**found, "any": frozenset().union(*found.values())}
+
+
+def _all_numbers(clauses: Iterable[Clause]) -> frozenset[str]:
+    return frozenset(number for clause in clauses for number in clause.numbers["any"])
