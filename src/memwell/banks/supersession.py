@@ -12,7 +12,7 @@ assistant corrects a person only by reporting an action (`I moved the start to 1
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import NamedTuple
@@ -41,7 +41,7 @@ _WEEKDAYS = (
     "martes miércoles jueves viernes sábado domingo lundi mardi mercredi jeudi vendredi samedi dimanche lunedì martedì mercoledì "
     "giovedì venerdì sabato domenica segunda terça quarta quinta sexta maandag dinsdag woensdag donderdag vrijdag zaterdag zondag"
 ).split()
-_NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+_NUMBER_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
 _ORDINALS = "first second third fourth fifth last erste zweite dritte premier première deuxième primera segunda".split()
 _MONTH = "|".join(_MONTHS)
 _DATES = frozenset([*_MONTHS, *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)])
@@ -90,15 +90,17 @@ _THING = r"(?P<thing>(?:[^\W\d_][^\s,;:.!?]*|\d[^\s,;!?]*)(?: [^\s,;:.!?]+){0,2}
 _THE = r"(?:(?:the|a|an|any|our|my|his|her|their|its|on|in|at|with|using|taking|den|die|das|el|la|los|le|les) ){0,2}"
 _REMOVED = re.compile(
     rf"\b(?:(?P<firm>no more|instead of|rather than|(?:i(?:'ve)?|we(?:'ve)?) (?:have )?(?:cancelled|canceled|removed|dropped"
-    r"|ditched|scrapped|replaced)|removed|cancelled|canceled|got rid of|stopped (?:using|taking)|moved off|moving off|away from"
-    r"|(?:don't|do not|won't|no longer) (?:need|use|want|have|take|go with|work with)|no longer at|statt|anstelle von|en lugar de"
+    r"|ditched|scrapped|replaced)|removed|cancelled|canceled|got rid of|stopped (?:using|taking)|moved off|moving off"
+    r"|(?:don't|do not|won't|no longer) (?:need|use|want|take|go with|work with)|no longer at|statt|anstelle von|en lugar de"
     rf"|au lieu de|invece di|em vez de|in plaats van|kein\w* \w+ mehr)|(?P<plain>not|no|nicht|kein\w*|pas)) {_THE}{_THING}",
     re.IGNORECASE,
 )
 _GONE = (
-    r"(?:is|are|was|were|has|have|had|'s|goes|went|got|fell)\b.{0,30}?\b(?:out|off|gone|dead|cancelled|canceled|leaving|closed"
-    r"|sold|discontinued|dropped|over|history|too (?:expensive|far|small|big|late|slow|heavy|risky|loud)|not (?:\w+ ){1,3}enough"
-    r"|broken|sick|ill|unavailable)\b|\b(?:quit|resigned|left|leaves|cancelled|canceled|retired|retires|died|broke|backed out"
+    r"(?:is|are|was|were|has been|have been|'s|has|have|had|goes|went|got|fell|just) (?:\w+ly |now |also |just |all |been ){0,2}"
+    r"(?:(?:out|off|gone|dead|leaving|over|history|broken|sick|ill|unavailable)\b(?! of\b| to\b| with\b| the\b)"
+    r"|cancelled|canceled|closed|sold|discontinued|dropped|too (?:expensive|far|small|big|late|slow|heavy|risky|loud)"
+    r"|not (?:\w+ ){1,3}enough)\b"
+    r"|\b(?:quit|resigned|left|leaves|cancelled|canceled|retired|retires|died|broke|backed out"
     r"|dropped out|isn't coming|can't (?:come|make it|do)|raised|has to (?:work|leave|cancel)|won't (?:come|work))\b"
 )
 _SUBJECT_GONE = re.compile(
@@ -124,6 +126,7 @@ _HEAD = re.compile(
 )
 _LIVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:m|re|s))?(?: am| are| is)? (?:liv(?:e|es|ing)|based|wohnt?e?)\b", re.IGNORECASE)
 _MOVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:ve|s))?(?: have| has| just)* moved (?:in|to|into|back)\b", re.IGNORECASE)
+_PRONOUN = re.compile(r"(?:i|we|you|he|she|it|they|this|that|there|who|what|everyone|someone)\b", re.IGNORECASE)
 _REFERS = re.compile(r"\b(?:it|them|him|there|that one)\b", re.IGNORECASE)
 _IS = re.compile(r"\b(?:is|are|costs?|starts?|begins?|opens?|closes?|leaves?|takes?|gets?|ist|sind|kostet|es|cuesta|est|coûte|è|é)\b|'s\b", re.IGNORECASE)
 _ABOUT_TIME = content_words("date day time start deadline", "en")
@@ -191,7 +194,8 @@ class _Search:
         self._names = _find_names(sentences)
         self._postings: defaultdict[str, list[int]] = defaultdict(list)
         self._clauses: dict[int, list[Clause]] = {}
-        self._described: dict[int, tuple[bool, bool, Words]] = {}
+        self._described: dict[int, tuple[bool, bool, Words, frozenset[str]]] = {}
+        self._echoes: dict[int, frozenset[str]] = {}
         self._stale: defaultdict[int, set[int]] = defaultdict(set)
         self._replacing: set[int] = set()
 
@@ -218,27 +222,30 @@ class _Search:
         if not (changes or removals or states) or is_tentative(text):
             return
         clauses = self._parse(later.number)
+        own_names = frozenset[str]().union(*(one.names for one in clauses))
         for number in self._candidates(later, removals):
             earlier = self._sentences[number]
             if not self._may_correct(later, earlier):
                 continue
-            grave, gone, context = self._describe(number)
+            grave, gone, context, names = self._describe(number)
+            others = bool(names - own_names and own_names - names)
             over = gone or number in self._replacing
             parsed = self._parse(number)
             for nth, clause in enumerate(parsed):
                 several = any(one is not clause and one.values.keys() & clause.values.keys() for one in parsed)
                 known = clause.words | context if len(clause.words) <= 3 else clause.words
                 if (not over and any(self._is_removed(clause, known, one, later, grave) for one in removals)) or any(
-                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several) for one in clauses
+                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several, others=others) for one in clauses
                 ):
                     self._mark(later, earlier, nth, clause)
 
-    def _describe(self, number: int) -> tuple[bool, bool, Words]:
-        """Return whether a sentence is grave, whether it says that something is over, and the words of its question."""
+    def _describe(self, number: int) -> tuple[bool, bool, Words, frozenset[str]]:
+        """Return whether a sentence is grave, whether it says that something is over, the words of its question, and names."""
         if number not in self._described:
             one = self._sentences[number]
             gone = _SUBJECT_GONE.match(one.text) is not None
-            self._described[number] = (is_grave(one.text), gone, self._question_words(one))
+            names = frozenset[str]().union(*(clause.names for clause in self._parse(number)))
+            self._described[number] = (is_grave(one.text), gone, self._question_words(one), names)
         return self._described[number]
 
     def _candidates(self, later: Utterance, removals: Sequence[Removal]) -> list[int]:
@@ -260,20 +267,23 @@ class _Search:
         return found
 
     def _may_correct(self, later: Utterance, earlier: Utterance) -> bool:
+        if later.label == ASSISTANT and not self._reports(later, earlier):
+            return False
         if later.label == earlier.label:
             return True
         adjacent = all(one.label == later.label for one in self._sentences[earlier.number + 1 : later.number])
         if adjacent or ASSISTANT not in (later.label, earlier.label) or not (later.label and earlier.label):
             return False
-        return earlier.label == ASSISTANT or self._reports(later)
+        return True
 
-    def _reports(self, later: Utterance) -> bool:
-        """Return whether the assistant reports a change, or repeats the values of the turn before."""
-        if _ACTION.search(later.text):
-            return True
-        values = _all_numbers(self._parse(later.number))
-        before = self._last_turn(later)
-        return bool(values) and values <= _all_numbers(clause for one in before for clause in self._parse(one.number))
+    def _reports(self, later: Utterance, earlier: Utterance) -> bool:
+        """Return whether the assistant reports a change, or repeats a new value of the turn before."""
+        if later.number not in self._echoes:
+            values = _all_values(self._parse(later.number))
+            before = self._last_turn(later) if values else []
+            self._echoes[later.number] = values & _all_values(c for one in before for c in self._parse(one.number))
+        new = self._echoes[later.number] - _all_values(self._parse(earlier.number))
+        return bool(new) or _ACTION.search(later.text) is not None
 
     def _last_turn(self, later: Utterance) -> list[Utterance]:
         """Return the last sentences of another speaker before a sentence."""
@@ -327,10 +337,10 @@ class _Search:
             return bool(shared - _GENERIC) or one.firm or len(others) <= 3
         return one.firm and not grave and len(others) <= (3 if one.subject else MAX_CONTEXT)
 
-    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool) -> bool:
+    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool, others: bool) -> bool:
         if changes and not grave:
-            others = clause.names and later.names and not clause.names & later.names
-            if others and later.head and later.head <= known:  # `our vet is now Dr Lindqvist`
+            renamed = clause.names and later.names and not clause.names & later.names
+            if renamed and later.head and later.head <= known:  # `our vet is now Dr Lindqvist`
                 return True
             if clause.lives and clause.lives == later.moves:
                 return True
@@ -346,7 +356,7 @@ class _Search:
         same = bool(own - _GENERIC or about) and own <= known
         if changes:
             return same or not several
-        alone = clause.values.keys() == later.values.keys() == set(kinds) and not clause.names - later.names
+        alone = clause.values.keys() == later.values.keys() == set(kinds) and not others and not clause.names - later.names
         return same and alone and not grave and (len(kinds) == 1 or set(kinds) <= _TIMES)
 
     # -- parsing -----------------------------------------------------------------------------------------------------
@@ -369,7 +379,7 @@ class _Search:
 
     def _to_removal(self, thing: str, language: str, *, firm: bool, subject: bool) -> Iterator[Removal]:
         found = _WORD.findall(thing)
-        if not found:
+        if not found or _PRONOUN.match(found[0]):
             return
         if found[0][0].isdigit():
             numbers = frozenset(_DIGITS.findall(found[0]))
@@ -383,7 +393,7 @@ class _Search:
             named.append(word)
         if named:
             yield Removal(content_words(" ".join(named), language), frozenset(), True, firm, subject)
-        elif found[0].lower() not in _NUMBER_WORDS:
+        elif firm and found[0].lower() not in (*_NUMBER_WORDS, "one") and not found[0].endswith("ing"):
             phrase = takewhile(lambda word: content_words(word, language) - _ADVERBS, found[:2])
             if words := content_words(" ".join(phrase), language):
                 yield Removal(words, frozenset(), False, firm, subject)
@@ -415,26 +425,23 @@ class _Search:
 
 
 def _find_names(sentences: Sequence[Utterance]) -> frozenset[str]:
-    """Return the words that begin with a capital letter inside a sentence, or that no sentence writes without one."""
-    inside: set[str] = set()
-    first: set[str] = set()
-    small: set[str] = set()
+    """Return the words that are usually written with a capital letter, not only at the beginning of a sentence."""
+    inside: Counter[str] = Counter()
+    first: Counter[str] = Counter()
+    small: Counter[str] = Counter()
     for one in sentences:
         text = one.text[:MAX_TEXT]
-        if text.islower():
-            small.update(text.split())
-            continue
         for match in _WORD.finditer(text):
-            word = match[0]
+            word, start = match[0], match.start()
             if not word[0].isupper():
-                small.add(word)
-            elif _NAME_PAIR.match(text, match.start()):
-                inside.update(_NAME_PAIR.match(text, match.start())[0].casefold().split())
-            elif match.start() and text[match.start() - 2 : match.start()] not in (". ", "! ", "? ", ": "):
-                inside.add(word.casefold())
+                small[word] += 1
+            elif pair := _NAME_PAIR.match(text, start):
+                inside.update(pair[0].casefold().split())
             else:
-                first.add(word.casefold())
-    return frozenset((inside | (first - small)) - _NOT_NAMES - _TITLES)
+                begins = start == 0 or text[start - 2 : start] in (". ", "! ", "? ", ": ")
+                (first if begins else inside)[word.casefold()] += 1
+    names = {word for word, times in inside.items() if small[word] <= 2 * times}
+    return frozenset((names | (first.keys() - small.keys())) - _NOT_NAMES - _TITLES)
 
 
 def _parse_clauses(text: str, language: str, names: frozenset[str]) -> Iterator[Clause]:
@@ -501,5 +508,7 @@ def _read_numbers(values: Values) -> dict[str, frozenset[str]]:
     return {**found, "any": frozenset().union(*found.values())}
 
 
-def _all_numbers(clauses: Iterable[Clause]) -> frozenset[str]:
-    return frozenset(number for clause in clauses for number in clause.numbers["any"])
+def _all_values(clauses: Iterable[Clause]) -> frozenset[str]:
+    """Return the numbers, weekdays and other values of clauses."""
+    found = ({*clause.numbers["any"], *chain.from_iterable(clause.values.values())} for clause in clauses)
+    return frozenset().union(*found)
