@@ -38,6 +38,7 @@ from ..storage.port import TenantStore
 from ..text.tokens import estimate_tokens
 from .supersession import find_outdated
 from .utterances import (
+    ACKNOWLEDGING,
     ASSISTANT,
     EMPTY_SUMMARY,
     NOTE,
@@ -53,9 +54,11 @@ from .utterances import (
     is_grave,
     is_tentative,
     needs_question,
+    score_chatter,
     score_cues,
     score_penalties,
     score_quickly,
+    score_reply,
     shorten,
     split_lines,
 )
@@ -84,6 +87,8 @@ EARLIER_SUMMARY = 0.3
 """Bonus for sentences of an earlier summary."""
 REPLACING = 0.35
 """Bonus for what replaces an earlier statement."""
+ECHO = -0.4
+"""Penalty for a reply of the assistant that only repeats."""
 ANSWERED = 0.1
 """Bonus for a question with its answer."""
 DATA = -1.5
@@ -212,8 +217,11 @@ def _build_passages(sentences: Sequence[Utterance], max_tokens: int) -> list[Pas
     outdated = find_outdated(sentences, words)
     sentences = [one._replace(text=outdated.texts.get(one.number, one.text)) for one in sentences]
     frequencies = _word_frequencies(sentences, words)
+    replies = _find_replies(sentences)
     groups = (group for group in _group_answers(sentences) if all(one.text for one in group))
-    candidates = (_build_candidate(group, words, frequencies, outdated.replacing) for group in groups)
+    candidates = (
+        _build_candidate(group, words, frequencies, _Context(outdated.replacing, replies, sentences)) for group in groups
+    )
     labels = any(one.label for one in sentences)
     passages = [
         _build_passage(one, labels, max_tokens)
@@ -260,6 +268,45 @@ def _word_frequencies(sentences: Sequence[Utterance], words: Sequence[Words]) ->
     return defaultdict(float, {word: math.log1p(count) / most for word, count in counts.items()})
 
 
+class _Context(NamedTuple):
+    """The sentences that replace others, the assistant's reply to each, and all sentences."""
+
+    replacing: Collection[int]
+    replies: dict[int, str]
+    sentences: Sequence[Utterance]
+
+
+def _find_replies(sentences: Sequence[Utterance]) -> dict[int, str]:
+    """Return the first sentence that the assistant answers to each statement of somebody else."""
+    replies: dict[int, str] = {}
+    reply, line = "", -1
+    for one in reversed(sentences):
+        if one.summary:
+            reply, line = "", -1
+        elif one.label == ASSISTANT:
+            reply, line = one.text, one.line
+        elif one.line == line - 1 or (reply and one.line == line):
+            replies[one.number], line = reply, one.line if one.nth else line
+    return replies
+
+
+def _score_context(one: Utterance, words: Sequence[Words], context: _Context) -> float:
+    """Score a statement by the reply to it, and an assistant's reply by what it adds."""
+    if one.label != ASSISTANT:
+        reply = context.replies.get(one.number, "")
+        return score_reply(reply) if reply and not is_question(reply) else 0.0
+    if one.data or is_question(one.text):
+        return 0.0
+    own = words[one.number] - ACKNOWLEDGING
+    before: set[str] = set()
+    for earlier in reversed(context.sentences[max(0, one.number - MAX_DEPTH) : one.number]):
+        if earlier.label != ASSISTANT:
+            before |= words[earlier.number]
+        elif before or earlier.line != one.line:
+            break
+    return ECHO if own and len(own & before) >= REPEATED * len(own) else 0.0
+
+
 def _without_numbers(words: Words) -> Words:
     return frozenset(filter(str.isalpha, words))
 
@@ -268,12 +315,13 @@ def _build_candidate(
     group: tuple[Utterance, ...],
     words: Sequence[Words],
     frequencies: defaultdict[str, float],
-    replacing: Collection[int],
+    context: _Context,
 ) -> Candidate:
     own = frozenset(chain.from_iterable(words[one.number] for one in group))
     centrality = CENTRALITY * math.fsum(map(frequencies.__getitem__, own)) / (len(own) + SMOOTHING)
     bonus = EARLIER_SUMMARY if group[-1].summary else 0.0
-    bonus += REPLACING if group[-1].number in replacing else 0.0
+    bonus += REPLACING if group[-1].number in context.replacing else 0.0
+    bonus += _score_context(group[-1], words, context)
     return Candidate(group, own, centrality + bonus - DEPTH * min(group[-1].nth, MAX_DEPTH))
 
 
@@ -319,7 +367,8 @@ def _build_passage(candidate: Candidate, labels: bool, max_tokens: int) -> Passa
 
 
 def _score_wording(group: tuple[Utterance, ...]) -> float:
-    score = score_cues(" ".join(one.text for one in group), group[0].language)
+    text = " ".join(one.text for one in group)
+    score = score_cues(text, group[0].language) + (0.0 if len(group) > 1 else score_chatter(text))
     if len(group) > 1:
         return score + ANSWERED
     (one,) = group

@@ -299,6 +299,10 @@ MAX_CUES = 1.0
 """Upper limit of all cues together, because a long sentence contains many of them by chance."""
 QUESTION, HEADING, PRAISE = -1.0, -0.5, -0.2
 FILLER, SHORT = -1.4, -0.5
+LAUGHTER, CHATTER = -0.4, -0.7
+"""Penalties for jokes, and for what is only about the moment: the weather, the coffee, a farewell."""
+RECORDED, REACTION = 0.1, -0.3
+"""The assistant answers a statement by recording it, or only reacts to it."""
 FEW_WORDS = 2
 """A sentence with fewer content words says little."""
 
@@ -351,6 +355,10 @@ _GOOD = (
     "(?:great|good|nice|cool|awesome|amazing|wonderful|lovely|fun|fine|perfect|beautiful|exciting|interesting|fantastic"
     "|excellent)"
 )
+_LAUGHTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['laughter'])})(?!\w)", re.IGNORECASE)
+_CHATTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['chatter'])})(?!\w)", re.IGNORECASE)
+_RECORDED = re.compile(rf"\b(?:{'|'.join(_LISTS['recorded'])})\b", re.IGNORECASE)
+_REACTION = re.compile(rf"\W*(?:{'|'.join(_LISTS['reactions'])})(?!\w)", re.IGNORECASE)
 _TALK = {name: "|".join(lines).replace("GOOD", _GOOD) for name, lines in _LISTS.items() if "small_talk" in name}
 _SMALL_TALK = re.compile(
     rf"(?:\W*(?:(?:{_TALK['small_talk_clauses']})[^,;，；]*"
@@ -364,6 +372,10 @@ _SUBJECT = re.compile(r"(?:I|we|it|he|she|they|the|my|our|there)\b(?:'\w+)?(?: \
 _OFFER = re.compile(
     r"(?:can|could|would|will|shall|should|may) (?:you|we|i)\b|do you want|soll(?:en)? (?:ich|wir)", re.IGNORECASE
 )
+
+
+ACKNOWLEDGING = frozenset(tokenize(" ".join(_LISTS["acknowledging"]), "en"))
+"""Words of an assistant that say only that it has done or noted something."""
 
 
 def count_denials(text: str) -> int:
@@ -430,6 +442,23 @@ def score_penalties(text: str, language: str) -> float:
         return penalty + (SHORT if score_cues(rest, language) > 0 else FILLER)
     praises = text.endswith(("!", "！")) or not _WORDS["praise"].isdisjoint(split_words(text))
     return penalty + (PRAISE if praises else 0.0)
+
+
+def score_chatter(text: str) -> float:
+    """Return the penalty of jokes and of what is only about the moment, 0 or less."""
+    if is_grave(text):
+        return 0.0
+    text = text.replace("’", "'")
+    joke = LAUGHTER if _LAUGHTER.search(text) else 0.0
+    return joke + (CHATTER if _CHATTER.search(text) else 0.0)
+
+
+def score_reply(reply: str) -> float:
+    """Return how an assistant's reply judges the statement before it: whether it records it or only reacts."""
+    reply = reply[:200]
+    if _RECORDED.search(reply):
+        return RECORDED
+    return REACTION if _REACTION.match(reply) or reply.endswith("!") else 0.0
 
 
 def _strongest_cue(text: str) -> float:
