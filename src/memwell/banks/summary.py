@@ -202,7 +202,7 @@ def _render(before: Utterance | None, one: Utterance) -> str:
     """Render a sentence after another one. Name the speaker if it changes or could be mistaken."""
     gap = ""
     if before is not None:
-        ends = len(split_sentences(f"{before.text[-40:]} X")) > 1  # it is clear where that sentence ends
+        ends = split_sentences(f"{before.text[-40:]} X")[-1].text == "X"  # it is clear where that sentence ends
         gap = " " if ends else "\n"
     same = before is not None and before.label == one.label and not has_apparent_label(one.text)
     return f"{gap}{one.text}" if same or not one.label else f"{gap}{one.label}: {one.text}"
@@ -294,7 +294,8 @@ def _score_context(one: Utterance, words: Sequence[Words], context: _Context) ->
     """Score a statement by the reply to it, and an assistant's reply by what it adds."""
     if one.label != ASSISTANT:
         reply = context.replies.get(one.number, "")
-        return score_reply(reply) if reply and not is_question(reply) else 0.0
+        shares = bool(reply) and not words[one.number].isdisjoint(content_words(reply, one.language))
+        return score_reply(one.text, reply, shares) if reply else 0.0
     if one.data or is_question(one.text):
         return 0.0
     own = words[one.number] - ACKNOWLEDGING

@@ -74,7 +74,7 @@ _NOT_NAMES = frozenset(
 
 _CUE = re.compile(
     r"\b(?:no longer|any ?more|from now on|instead|now|new|actually|correction|update|changed?|changes|moved?|moves|moving"
-    r"|switch(?:ed|es|ing)?|move|postponed|rescheduled|slip(?:s|ped)|delayed|pushed|extended|reduced?|increased?|raised|lowered"
+    r"|switch(?:ed|es|ing)?|move|only|allowed|limit\w*|postponed?|rescheduled?|slip(?:s|ped)|delayed|pushed|extended|reduced?|increased?|raised|lowered"
     r"|doubled|halved|cut(?:ting)?|replac(?:ed|es)|tak(?:es|ing) over|took over|goes (?:up|down|to)|went (?:up|down)|can only"
     r"|mak(?:e|ing) (?:it|that)|turns? out|corrected|renamed|upgraded|downgraded|became|has become|jetzt|nun|neu\w*"
     r"|stattdessen|verschoben|geändert|ab sofort|ahora|nuev[oa]s?|cambi(?:ado|ó|a)|en lugar|maintenant|désormais|nouve(?:au|lle)"
@@ -108,16 +108,18 @@ _SUBJECT_GONE = re.compile(
     rf"(?P<thing>[^\W\d_][^\s,;:!?]*(?: [^\s,;:!?]+){{0,2}}?) (?:just |also |now )?(?P<how>{_GONE})",
     re.IGNORECASE,
 )
+_NO_MORE = re.compile(r"\A\W*(?:(?:and|so|but|ok(?:ay)?|oh|then)\b\W*)*no (?P<thing>[^\W\d_]\w+(?: [^\W\d_]\w+)?)(?=[,.;]|\Z| after all)", re.IGNORECASE)
+_PHRASE = re.compile(r"(?:problem|worries|idea|thanks|way|rush|hurry|need|doubt|one|matter|reply|answer|clue|big deal|pressure|sorry)s?\b", re.IGNORECASE)
 _FINAL = re.compile(r"\b(?:out|off|gone|dead|cancelled|canceled|closed|discontinued|dropped|history|quit|resigned)\b", re.IGNORECASE)
 _BREAK = re.compile(
     r"(?:,|;|(?<=[a-z]{3})\.|(?<=\d\d)\.|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s|\s(?=(?:on|with|via|at|in) (?!(?:"
-    rf"{'|'.join(_DATES)})\b)(?-i:[A-Z]))",
+    rf"{'|'.join(_DATES)})\b)(?-i:[A-Z])[^\W_]*(?: (?-i:[A-Z])[^\W_]*)*(?:[,;.]|\Z|\s(?:and|or|but)\b))",
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\b(?:between|from|entre|zwischen) \S+(?: \S+)?? (?:and|to|y|et|und) \S+", re.IGNORECASE)
 _DEPENDENT = re.compile(
     r"(?:he|she|it|they|his|her|its|their|him|them|this|that|which|who|with|from|for|by|to|at|in|on|until|because|so|via|plus"
-    r"|including|not|nor|half|each|both|all|too|one|two|three|four|five|six|\d+|er|sie|es|mit|von|für|con|de|avec|which|where|when|direct)\b",
+    r"|including|not|nor|half|each|both|all|too|one|two|three|four|five|six|\d+|er|sie|es|mit|von|für|con|de|avec|which|where|when|direct|due|valid|free|ready|max|starting|\w{3,}ed)\b",
     re.IGNORECASE,
 )
 _HEAD = re.compile(
@@ -127,7 +129,7 @@ _HEAD = re.compile(
 _LIVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:m|re|s))?(?: am| are| is)? (?:liv(?:e|es|ing)|based|wohnt?e?)\b", re.IGNORECASE)
 _MOVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:ve|s))?(?: have| has| just)* moved (?:in|to|into|back)\b", re.IGNORECASE)
 _PRONOUN = re.compile(r"(?:i|we|you|he|she|it|they|this|that|there|who|what|everyone|someone)\b", re.IGNORECASE)
-_REFERS = re.compile(r"\b(?:it|them|him|there|that one)\b", re.IGNORECASE)
+_REFERS = re.compile(r"\b(?:it|them|him|there|one)\b", re.IGNORECASE)
 _IS = re.compile(r"\b(?:is|are|costs?|starts?|begins?|opens?|closes?|leaves?|takes?|gets?|ist|sind|kostet|es|cuesta|est|coûte|è|é)\b|'s\b", re.IGNORECASE)
 _ABOUT_TIME = content_words("date day time start deadline", "en")
 _ABOUT_PLACE = content_words("place venue location address", "en")
@@ -138,6 +140,9 @@ _GENERIC = content_words(
     "en",
 )
 """Words that say little about what a statement is about."""
+_MEASURES = content_words(
+    "days weeks months years hours minutes seconds percent euros pounds dollars km miles kg g mg ml metres half times nights", "en"
+)
 _ADVERBS = content_words("now new old again only please instead today tomorrow either", "en")
 
 Values = Mapping[str, frozenset[str]]
@@ -157,6 +162,7 @@ class Clause(NamedTuple):
     units: frozenset[str]
     """The units of its amounts: only what is counted in the same unit can change into each other."""
     names: frozenset[str]
+    grave: bool
     head: Words
     """What gets a name: `vet` in `our vet is now Dr Lindqvist`."""
     lives: str
@@ -222,20 +228,26 @@ class _Search:
         if not (changes or removals or states) or is_tentative(text):
             return
         clauses = self._parse(later.number)
+        if len(clauses) == 2 and not clauses[1].topic:
+            clauses = [clauses[0], clauses[1]._replace(topic=clauses[0].topic)]  # `the number has changed, it's 555 now`
         own_names = frozenset[str]().union(*(one.names for one in clauses))
+        own_topic = frozenset[str]().union(*(one.topic for one in clauses))
         for number in self._candidates(later, removals):
             earlier = self._sentences[number]
             if not self._may_correct(later, earlier):
                 continue
             grave, gone, context, names = self._describe(number)
             others = bool(names - own_names and own_names - names)
+            talked = bool((self._words[number] & own_topic) - _GENERIC)
             over = gone or number in self._replacing
             parsed = self._parse(number)
             for nth, clause in enumerate(parsed):
                 several = any(one is not clause and one.values.keys() & clause.values.keys() for one in parsed)
-                known = clause.words | context if len(clause.words) <= 3 else clause.words
+                known = clause.words | context if len(clause.topic) <= 3 else clause.words
+                if not clause.topic and nth:
+                    known |= parsed[nth - 1].words
                 if (not over and any(self._is_removed(clause, known, one, later, grave) for one in removals)) or any(
-                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several, others=others) for one in clauses
+                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several, others=others, talked=talked) for one in clauses
                 ):
                     self._mark(later, earlier, nth, clause)
 
@@ -282,6 +294,9 @@ class _Search:
             values = _all_values(self._parse(later.number))
             before = self._last_turn(later) if values else []
             self._echoes[later.number] = values & _all_values(c for one in before for c in self._parse(one.number))
+            if _SUBJECT_GONE.match(later.text):
+                said = frozenset(removal.words for one in self._last_turn(later) for removal in self._find_removals(one))
+                self._echoes[later.number] |= {" ".join(one.words) for one in self._find_removals(later) if one.words in said}
         new = self._echoes[later.number] - _all_values(self._parse(earlier.number))
         return bool(new) or _ACTION.search(later.text) is not None
 
@@ -333,11 +348,13 @@ class _Search:
             return False
         others = clause.words - one.words
         shared = (others | known) & (self._words[later.number] - one.words)
+        if clause.grave:  # that somebody left does not end an allergy
+            return False
         if one.named:
-            return bool(shared - _GENERIC) or one.firm or len(others) <= 3
+            return bool(shared - _GENERIC) or one.firm or (len(others) <= 3 and not one.subject)
         return one.firm and not grave and len(others) <= (3 if one.subject else MAX_CONTEXT)
 
-    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool, others: bool) -> bool:
+    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool, others: bool, talked: bool) -> bool:
         if changes and not grave:
             renamed = clause.names and later.names and not clause.names & later.names
             if renamed and later.head and later.head <= known:  # `our vet is now Dr Lindqvist`
@@ -352,7 +369,8 @@ class _Search:
             return False
         if not shared - _GENERIC and not about:
             # only what is counted is the same: "120 guests", "85 guests"
-            return changes and not grave and not clause.topic and bool(clause.units & later.units - {""})
+            counted = (clause.units & later.units) - _MEASURES - {""}
+            return changes and not grave and bool(counted) and (not clause.topic or talked)
         same = bool(own - _GENERIC or about) and own <= known
         if changes:
             return same or not several
@@ -372,6 +390,8 @@ class _Search:
             if re.match(r"\s*(?:there|from the)\b", one.text[match.end() :]) or is_question(one.text):
                 continue
             yield from self._to_removal(match["thing"], one.language, firm=match["firm"] is not None, subject=False)
+        if (match := _NO_MORE.match(one.text)) and not _PHRASE.match(match["thing"]):
+            yield from self._to_removal(match["thing"], one.language, firm=True, subject=True)
         starts = [0, *(match.end() for match in re.finditer(r": ", one.text))]
         for match in filter(None, (_SUBJECT_GONE.match(one.text[start:]) for start in starts[:3])):
             firm = _FINAL.search(match["how"]) is not None
@@ -462,7 +482,7 @@ def _parse_clauses(text: str, language: str, names: frozenset[str]) -> Iterator[
             values_words = content_words(said, language) if found else frozenset[str]()
             topic = frozenset(word for word in words - values_words if not word[0].isdigit())
             numbers, units = _read_numbers(found), _read_units(found, language)
-            yield Clause(start, end, words, found, topic, numbers, units, own - _DATES, head, *people)
+            yield Clause(start, end, words, found, topic, numbers, units, own - _DATES, is_grave(piece), head, *people)
         start = match.end() if match else end
 
 

@@ -155,7 +155,7 @@ def is_data(text: str) -> bool:
     if len(text) > MAX_SENTENCE or _ROW.match(text):
         return True
     letters = sum(map(len, _LETTERS.findall(text)))
-    if letters * 2 < len(text):
+    if letters * 2 < len(text) and len(_LETTERS.findall(text)) < 3:
         return len(text) > _MAX_SYMBOLS or not letters
     unbroken = _UNBROKEN.search(text)
     return unbroken is not None and len(unbroken[0]) * 2 > len(text)
@@ -301,12 +301,12 @@ QUESTION, HEADING, PRAISE = -1.0, -0.5, -0.2
 FILLER, SHORT = -1.4, -0.5
 LAUGHTER, CHATTER = -0.4, -0.7
 """Penalties for jokes, and for what is only about the moment: the weather, the coffee, a farewell."""
-RECORDED, REACTION = 0.1, -0.3
+RECORDED, REACTION, SLIGHT_REACTION = 0.1, -0.6, -0.15
 """The assistant answers a statement by recording it, or only reacts to it."""
 FEW_WORDS = 2
 """A sentence with fewer content words says little."""
 
-_CUES = {"harm": 0.65, "preferences": 0.4, "decisions": 0.35, "personal": 0.25, "duties": 0.2, "reasons": 0.15}
+_CUES = {"harm": 0.65, "preferences": 0.4, "decisions": 0.35, "personal": 0.25, "duties": 0.2, "limits": 0.2, "reasons": 0.15}
 """The weight of the words of each list. A word in several lists has the first weight."""
 _WORDS = {name: frozenset(" ".join(_LISTS[name]).split()) for name in (*_CUES, "praise", "articles")}
 _WEIGHTS = {word: _CUES[name] for name in reversed(_CUES) for word in _WORDS[name]}
@@ -358,7 +358,8 @@ _GOOD = (
 _LAUGHTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['laughter'])})(?!\w)", re.IGNORECASE)
 _CHATTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['chatter'])})(?!\w)", re.IGNORECASE)
 _RECORDED = re.compile(rf"\b(?:{'|'.join(_LISTS['recorded'])})\b", re.IGNORECASE)
-_REACTION = re.compile(rf"\W*(?:{'|'.join(_LISTS['reactions'])})(?!\w)", re.IGNORECASE)
+_FAREWELL = re.compile(rf"\W*(?:{'|'.join(_LISTS['farewells'])})(?!\w)", re.IGNORECASE)
+_POLITE = re.compile(rf"\W*(?:(?:how|what an?|a|very|that is|that's|that sounds|sounds) )*(?:{'|'.join(_LISTS['polite'])})(?!\w)", re.IGNORECASE)
 _TALK = {name: "|".join(lines).replace("GOOD", _GOOD) for name, lines in _LISTS.items() if "small_talk" in name}
 _SMALL_TALK = re.compile(
     rf"(?:\W*(?:(?:{_TALK['small_talk_clauses']})[^,;，；]*"
@@ -366,7 +367,7 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
-_NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}")
+_NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}|(?<!\S)[#@]\w|\w[._/@]\w")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'\w+|[Mm]y|[Ww]e|[Ww]e'\w+)\b")
 _SUBJECT = re.compile(r"(?:I|we|it|he|she|they|the|my|our|there)\b(?:'\w+)?(?: \S+){2}", re.IGNORECASE)
 _OFFER = re.compile(
@@ -453,12 +454,16 @@ def score_chatter(text: str) -> float:
     return joke + (CHATTER if _CHATTER.search(text) else 0.0)
 
 
-def score_reply(reply: str) -> float:
-    """Return how an assistant's reply judges the statement before it: whether it records it or only reacts."""
+def score_reply(text: str, reply: str, shares: bool) -> float:
+    """Return how an assistant's reply judges a statement: it records it, or only reacts. `shares`: it repeats its words."""
     reply = reply[:200]
-    if _RECORDED.search(reply):
+    if _FAREWELL.match(reply):
+        return REACTION
+    if shares or _RECORDED.search(reply):
         return RECORDED
-    return REACTION if _REACTION.match(reply) or reply.endswith("!") else 0.0
+    if is_question(reply) or _POLITE.match(reply) or guess_language(text) != "en":
+        return 0.0
+    return SLIGHT_REACTION if _DIGIT.search(text) or is_grave(text) else REACTION
 
 
 def _strongest_cue(text: str) -> float:
