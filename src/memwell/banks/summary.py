@@ -63,8 +63,8 @@ from .utterances import (
     split_lines,
 )
 
-MIN_SCORE = 0.15
-"""Passages with a lower score are left out."""
+MIN_SCORE, MIN_GRAVE = 0.25, 0.1
+"""Passages with a lower score are left out, with less severity those about harm or wishes."""
 OVERLAP_PENALTY = 0.7
 """Weight of the part of a passage that the summary already says."""
 LENGTH_PENALTY = 0.4
@@ -89,7 +89,7 @@ REPLACING = 0.35
 """Bonus for what replaces an earlier statement."""
 ECHO = -0.4
 """Penalty for a reply of the assistant that only repeats."""
-ANSWERED = 0.1
+ANSWERED = 0.2
 """Bonus for a question with its answer."""
 DATA = -1.5
 CUT, DENIAL_CUT = -0.3, -0.8
@@ -98,7 +98,7 @@ DEPTH, MAX_DEPTH = 0.015, 20
 """Penalty for each sentence before it in the same line, and the most of them that count."""
 SMOOTHING = 8
 """Words without weight that are added to every sentence, so that the shortest are not the most central."""
-MAX_ANSWER_TOKENS = 10
+MAX_ANSWER_TOKENS = 14
 """An answer up to this length may need its question."""
 
 
@@ -146,7 +146,7 @@ def summarise(lines: Sequence[Line], max_tokens: int) -> str:
         return ""
     passages = _drop_corrected(_build_passages(split_lines(_mask(lines)), max_tokens))
     page = _Page(max_tokens)
-    page.fill([one for one in passages if one.score >= MIN_SCORE])
+    page.fill([one for one in passages if one.score >= (MIN_GRAVE if one.grave else MIN_SCORE)])
     if not page.utterances and passages:
         page.add(max(passages, key=lambda one: one.score))
     return page.text()
@@ -284,7 +284,7 @@ def _find_replies(sentences: Sequence[Utterance]) -> dict[int, str]:
         if one.summary:
             reply, line = "", -1
         elif one.label == ASSISTANT:
-            reply, line = one.text, one.line
+            reply, line = f"{one.text} {reply}" if line == one.line else one.text, one.line
         elif one.line == line - 1 or (reply and one.line == line):
             replies[one.number], line = reply, one.line if one.nth else line
     return replies

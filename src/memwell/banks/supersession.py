@@ -351,7 +351,7 @@ class _Search:
         if clause.grave:  # that somebody left does not end an allergy
             return False
         if one.named:
-            return bool(shared - _GENERIC) or one.firm or (len(others) <= 3 and not one.subject)
+            return bool(shared - _GENERIC) or one.firm or len(others) <= (2 if one.subject else 3)
         return one.firm and not grave and len(others) <= (3 if one.subject else MAX_CONTEXT)
 
     def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool, others: bool, talked: bool) -> bool:

@@ -369,7 +369,9 @@ _SMALL_TALK = re.compile(
 _DIGIT = re.compile(r"\d")
 _NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}|(?<!\S)[#@]\w|\w[._/@]\w")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'\w+|[Mm]y|[Ww]e|[Ww]e'\w+)\b")
-_SUBJECT = re.compile(r"(?:I|we|it|he|she|they|the|my|our|there)\b(?:'\w+)?(?: \S+){2}", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"(?:(?:I|we|it|he|she|they|there)\b(?:'\w+)?(?: \S+){2}|(?:the|my|our)(?: \S+){3})", re.IGNORECASE
+)
 _OFFER = re.compile(
     r"(?:can|could|would|will|shall|should|may) (?:you|we|i)\b|do you want|soll(?:en)? (?:ich|wir)", re.IGNORECASE
 )
@@ -461,7 +463,7 @@ def score_reply(text: str, reply: str, shares: bool) -> float:
         return REACTION
     if shares or _RECORDED.search(reply):
         return RECORDED
-    if is_question(reply) or _POLITE.match(reply) or guess_language(text) != "en":
+    if "?" in reply or _POLITE.match(reply) or guess_language(text) != "en":
         return 0.0
     return SLIGHT_REACTION if _DIGIT.search(text) or is_grave(text) else REACTION
 
