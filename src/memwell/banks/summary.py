@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
 from typing import Annotated, NamedTuple
@@ -36,6 +36,7 @@ from ..screening.screen import find_suspicion
 from ..screening.secrets import MASK, find_secret, mask_secrets, shorten_masks
 from ..storage.port import TenantStore
 from ..text.tokens import estimate_tokens
+from .antecedents import find_antecedent, names_person
 from .supersession import find_outdated
 from .utterances import (
     ACKNOWLEDGING,
@@ -50,6 +51,7 @@ from .utterances import (
     distinctive_words,
     first_subject,
     has_apparent_label,
+    is_about_assistant,
     is_correction,
     is_grave,
     is_tentative,
@@ -87,7 +89,9 @@ EARLIER_SUMMARY = 0.3
 """Bonus for sentences of an earlier summary."""
 REPLACING = 0.35
 """Bonus for what replaces an earlier statement."""
-ECHO = -0.4
+MAX_NOUNS = 2
+"""The most sentences that are added for the nouns of a pronoun."""
+ECHO = -0.5
 """Penalty for a reply of the assistant that only repeats."""
 ANSWERED = 0.2
 """Bonus for a question with its answer."""
@@ -144,20 +148,51 @@ def summarise(lines: Sequence[Line], max_tokens: int) -> str:
     """Summarise the lines in at most `max_tokens`."""
     if max_tokens <= 0:
         return ""
-    passages = _drop_corrected(_build_passages(split_lines(_mask(lines)), max_tokens))
-    page = _Page(max_tokens)
+    sentences = split_lines(_mask(lines))
+    words = [frozenset[str]() if one.data else content_words(one.text, one.language) for one in sentences]
+    outdated = find_outdated(sentences, words)
+    current = [one._replace(text=outdated.texts.get(one.number, one.text)) for one in sentences]
+    passages = _drop_corrected(_build_passages(current, words, outdated.replacing, max_tokens))
+    page = _Page(max_tokens, _find_nouns(passages, sentences, current))
     page.fill([one for one in passages if one.score >= (MIN_GRAVE if one.grave else MIN_SCORE)])
     if not page.utterances and passages:
         page.add(max(passages, key=lambda one: one.score))
     return page.text()
 
 
+class _Noun(NamedTuple):
+    """A sentence with the noun for the pronoun of another one. `utterance` is None if it cannot be shown."""
+
+    number: int
+    person: bool
+    utterance: Utterance | None
+
+
+def _find_nouns(
+    passages: Sequence[Passage], sentences: Sequence[Utterance], current: Sequence[Utterance]
+) -> dict[int, _Noun]:
+    """Return the sentences with the nouns of sentences that begin with a pronoun. `current`: without outdated clauses."""
+    labels = any(one.label for one in sentences)
+    nouns: dict[int, _Noun] = {}
+    waiting = [one.utterances[0].number for one in passages]
+    while waiting:
+        number = waiting.pop()
+        if number in nouns or (found := find_antecedent(sentences, sentences[number])) is None:
+            continue
+        one = current[found.number]
+        shown = _shorten_utterance(one, labels, MAX_TOKENS) if one.text and _is_safe(one, sentences) else None
+        nouns[number] = _Noun(found.number, found.person, shown if shown and shown.text else None)
+        waiting.append(found.number)
+    return nouns
+
+
 class _Page:
     """The sentences of a summary in their order, and the tokens that are left."""
 
-    def __init__(self, max_tokens: int) -> None:
+    def __init__(self, max_tokens: int, nouns: Mapping[int, _Noun]) -> None:
         self.utterances: list[Utterance] = []
         self._left = max_tokens
+        self._nouns = nouns
 
     def fill(self, passages: Sequence[Passage]) -> None:
         """Add passages one by one, always the best in view of those already added."""
@@ -176,15 +211,45 @@ class _Page:
                     overlaps[n] = max(overlaps[n], _overlap(passages[n], passages[best]))
 
     def add(self, passage: Passage) -> bool:
-        """Insert a passage if there is room for it."""
-        at = bisect_left(self.utterances, passage.utterances[0].number, key=lambda one: one.number)
+        """Insert a passage, and the sentences with the nouns of its pronouns, if there is room."""
+        needed = self._find_needed(passage)
+        if needed is None:
+            return False
+        before, left = list(self.utterances), self._left
+        for one in (*needed, *passage.utterances):
+            if not self._insert(one):
+                self.utterances, self._left = before, left
+                return False
+        return True
+
+    def _insert(self, one: Utterance) -> bool:
+        at = bisect_left(self.utterances, one.number, key=lambda other: other.number)
         before, after = self.utterances[max(0, at - 1) : at], self.utterances[at : at + 1]
-        cost = _count_tokens([*before, *passage.utterances, *after]) - _count_tokens([*before, *after])
+        if after and after[0].number == one.number:
+            return True
+        cost = _count_tokens([*before, one, *after]) - _count_tokens([*before, *after])
         if cost > self._left:
             return False
-        self.utterances[at:at] = passage.utterances
+        self.utterances.insert(at, one)
         self._left -= cost
         return True
+
+    def _find_needed(self, passage: Passage) -> list[Utterance] | None:
+        """Return the missing sentences with the nouns of a passage's pronouns; None if a noun cannot be shown."""
+        shown = {one.number for one in (*self.utterances, *passage.utterances)}
+        needed: list[Utterance] = []
+        at = passage.utterances[0].number
+        while (noun := self._nouns.get(at)) and len(needed) < MAX_NOUNS:
+            if noun.number in shown or (noun.person and self._names_person(at)):
+                break
+            if noun.utterance is None:
+                return None
+            needed.append(noun.utterance)
+            at = noun.number
+        return needed
+
+    def _names_person(self, before: int) -> bool:
+        return any(one.number < before and names_person(one.text) for one in self.utterances)
 
     def text(self) -> str:
         return "".join(_render_all(self.utterances))
@@ -211,17 +276,14 @@ def _render(before: Utterance | None, one: Utterance) -> str:
 # -- passages ------------------------------------------------------------------------------------------------------------
 
 
-def _build_passages(sentences: Sequence[Utterance], max_tokens: int) -> list[Passage]:
+def _build_passages(
+    sentences: Sequence[Utterance], words: Sequence[Words], replacing: Collection[int], max_tokens: int
+) -> list[Passage]:
     """Build the passages with the highest scores."""
-    words = [frozenset[str]() if one.data else content_words(one.text, one.language) for one in sentences]
-    outdated = find_outdated(sentences, words)
-    sentences = [one._replace(text=outdated.texts.get(one.number, one.text)) for one in sentences]
     frequencies = _word_frequencies(sentences, words)
-    replies = _find_replies(sentences)
+    context = _Context(replacing, _find_replies(sentences), sentences)
     groups = (group for group in _group_answers(sentences) if all(one.text for one in group))
-    candidates = (
-        _build_candidate(group, words, frequencies, _Context(outdated.replacing, replies, sentences)) for group in groups
-    )
+    candidates = (_build_candidate(group, words, frequencies, context) for group in groups)
     labels = any(one.label for one in sentences)
     passages = [
         _build_passage(one, labels, max_tokens)
@@ -298,6 +360,8 @@ def _score_context(one: Utterance, words: Sequence[Words], context: _Context) ->
         return score_reply(one.text, reply, shares) if reply else 0.0
     if one.data or is_question(one.text):
         return 0.0
+    if is_about_assistant(one.text):
+        return ECHO
     own = words[one.number] - ACKNOWLEDGING
     before: set[str] = set()
     for earlier in reversed(context.sentences[max(0, one.number - MAX_DEPTH) : one.number]):
@@ -305,7 +369,8 @@ def _score_context(one: Utterance, words: Sequence[Words], context: _Context) ->
             before |= words[earlier.number]
         elif before or earlier.line != one.line:
             break
-    return ECHO if own and len(own & before) >= REPEATED * len(own) else 0.0
+    vague = len(own) <= 1 and not any(map(str.isdigit, one.text))  # "I've updated the address."
+    return ECHO if vague or len(own & before) >= REPEATED * len(own) else 0.0
 
 
 def _without_numbers(words: Words) -> Words:

@@ -350,6 +350,10 @@ _TENTATIVE = re.compile(
     r"|\b(?:might|wonder(?:ed|ing)?|not sure|unsure|no idea|don['’]t know (?:if|whether))\b|可能|也许|也許|かもしれ",
     re.IGNORECASE,
 )
+_ASSISTANT_SELF = re.compile(
+    r"\W*(?:(?:sorry|sadly|no|well|as an ai)\b\W*)*i(?:['’]m| am| don['’]t| do not| can['’]t| cannot| have no)\b(?! \w+ing\b)",
+    re.IGNORECASE,
+)
 _NAME_WORD = re.compile(r"[^\W\d_]+")
 _GOOD = (
     "(?:great|good|nice|cool|awesome|amazing|wonderful|lovely|fun|fine|perfect|beautiful|exciting|interesting|fantastic"
@@ -388,6 +392,11 @@ def count_denials(text: str) -> int:
 def is_correction(text: str) -> bool:
     """Return whether a text says that something was wrong or has changed."""
     return _CORRECTION.search(text) is not None
+
+
+def is_about_assistant(text: str) -> bool:
+    """Return whether an assistant talks about itself: "I don't watch games"."""
+    return _ASSISTANT_SELF.match(text) is not None
 
 
 def is_tentative(text: str) -> bool:
