@@ -210,13 +210,13 @@ def test_a_summary_by_hand(memory: Memory) -> None:
 
 def test_by_a_model_and_when_it_fails(tmp_path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """S1.2, S1.30: the bank's prompt is used where there is a model; if that fails, rules are, and the job says so."""
-    with ScriptedServer(["They decided on many plans."]) as server:
+    with ScriptedServer(["They decided on plans 0, 1 and 2."]) as server:
         monkeypatch.setenv("MEMWELL_LLM", f"openai:test@{server.url}")
         with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
             bank = memory.banks.create("chats", max_turns=10, compaction_prompt="Keep only decisions.")
             chat(bank, 11)
             work(memory)
-            assert messages(bank)[0]["content"].endswith("They decided on many plans.")
+            assert messages(bank)[0]["content"].endswith("They decided on plans 0, 1 and 2.")
             server.fault = Fault.ERROR
             chat(bank, 8, first=11)
             work(memory)

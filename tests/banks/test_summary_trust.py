@@ -252,26 +252,26 @@ def tried(memory: Memory, **how: Any) -> Any:
 
 
 def test_a_model_tells_no_secrets(modelled: Callable[..., Modelled]) -> None:
-    memory, _ = modelled("They use plan 9. The password is hunter2xY9! The team agreed.", "The password is hunter2xY9!")
+    memory, _ = modelled("They use plan 0. The password is hunter2xY9! The team agreed.", "The password is hunter2xY9!")
     first, second = tried(memory, sample_entries=samples(6)), tried(memory, sample_entries=samples(6))
-    assert (first.compaction_summary, first.method) == ("They use plan 9. The team agreed.", "model")
+    assert (first.compaction_summary, first.method) == ("They use plan 0. The team agreed.", "model")
     assert (second.method, second.note) == ("rules", "invalid_answer")
     assert "plan number" in second.compaction_summary
     assert "hunter2" not in second.compaction_summary
 
 
 def test_a_model_that_writes_too_much_is_cut_to_what_fits(modelled: Callable[..., Modelled]) -> None:
-    memory, server = modelled("They decided on yet another plan today. " * 40)
+    memory, server = modelled("We decided on yet another plan for Oslo today. " * 40)
     bank = memory.banks.create("c", type="general", max_size_tokens=100, compaction_prompt="p")
     transport = memory._transport
     assert isinstance(transport, LocalTransport)
-    for number in range(40):
-        bank.add(f"We decided on plan number {number} today.", key="k")
+    for _ in range(40):
+        bank.add("We decided on the next plan for Oslo today.", key="k")
         transport.engine.worker.run_due("default")
     shown = bank.load("k", limit=1000).entries or []
     assert sum(estimate_tokens(one.content) for one in shown) <= 100
     (summary,) = (one.content for one in shown if one.summary_of)
-    assert summary.endswith("another plan today.")
+    assert summary.endswith("another plan for Oslo today.")
     assert len(server.requests) < 40
 
 
@@ -331,7 +331,7 @@ def test_readers_try_nothing_at_the_tenants_cost() -> None:
     ],
 )
 def test_entries_can_be_made_up(modelled: Callable[..., Modelled], answer: str) -> None:
-    memory, server = modelled(answer, "A red boat is needed.")
+    memory, server = modelled(answer, "We need the red boat.")
     bank = memory.banks.create("b", max_turns=100, compaction_prompt="Keep decisions.")
     asked = {"bank": bank.id, "generate_direction": "Two people ==== buy a boat.", "entry_count": 3}
     trial = memory.call("banks.test_compaction", asked)
@@ -340,7 +340,7 @@ def test_entries_can_be_made_up(modelled: Callable[..., Modelled], answer: str) 
         ("assistant", "Which one?"),
         ("user", "The red one."),
     ]
-    assert (trial.generated, trial.method, trial.compaction_summary) == (True, "model", "A red boat is needed.")
+    assert (trial.generated, trial.method, trial.compaction_summary) == (True, "model", "We need the red boat.")
     assert bank.stats().entries == 0
     assert "Two people = = = = buy a boat." in server.requests[0].prompt
 

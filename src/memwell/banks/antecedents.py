@@ -16,7 +16,9 @@ MAX_DISTANCE = 30
 """The most sentences between a person and "he" or "she"."""
 MAX_LINES = 2
 """The most lines between a thing and "it"."""
-_OPENERS = r"\W*(?:(?:and|but|so|then|yes|no|oh|also|ok(?:ay)?|well|because|plus|now|und|aber|also|y|pero|et|mais)\b\W*)*"
+_OPENERS = (
+    r"\W*(?:(?:and|but|so|then|yes|no|oh|also|ok(?:ay)?|well|because|plus|now|und|aber|also|y|pero|et|mais)\b\W*)*"
+)
 _PERSONAL = re.compile(rf"{_OPENERS}(?:he|she|his|her|him|elle|lui|ella|él|lei)\b(?!\W*(?:or|/))", re.IGNORECASE)
 _IMPERSONAL = re.compile(
     rf"{_OPENERS}(?:it|its|they|their|them|those|these|this|that)(?:['’](?:s|re|ll|d|ve))?\b"
@@ -31,7 +33,9 @@ _KIN = re.compile(
     r"|freund\w*|madre|padre|herman[oa]|hij[oa]|espos[oa]|amig[oa]|mère|père|frère|sœur|fils|fille|femme|mari|ami\w*)\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<=[\w,;:] )(?!I\b|I['’])[A-Z][^\W\d_]{2,}|\A\W*[A-Z][^\W\d_]{2,} (?:is|was|has|had|will|and|works?|lives?|can)\b")
+_NAME = re.compile(
+    r"(?<=[\w,;:] )(?!I\b|I['’])[A-Z][^\W\d_]{2,}|\A\W*[A-Z][^\W\d_]{2,} (?:is|was|has|had|will|and|works?|lives?|can)\b"
+)
 
 
 class Antecedent(NamedTuple):
@@ -57,6 +61,10 @@ def find_antecedent(sentences: Sequence[Utterance], one: Utterance) -> Anteceden
     for earlier in reversed(sentences[max(0, one.number - MAX_DISTANCE) : one.number]):
         if earlier.line < one.line - MAX_LINES:
             return None
-        if not earlier.data and len(content_words(earlier.text, earlier.language)) > (0 if earlier.line == one.line else 1):
+        if earlier.text.endswith(":") or _IMPERSONAL.match(earlier.text):
+            continue
+        if not earlier.data and len(content_words(earlier.text, earlier.language)) > (
+            0 if earlier.line == one.line else 1
+        ):
             return Antecedent(earlier.number, False)
     return None

@@ -18,6 +18,7 @@ from itertools import chain, takewhile
 from typing import NamedTuple
 
 from ..facts.rules.passages import is_question
+from ..text.word_sets import word_set
 from .utterances import ASSISTANT, Utterance, Words, content_words, is_grave, is_tentative
 
 MAX_POSTINGS = 12
@@ -29,21 +30,26 @@ MAX_TEXT = 400
 MAX_CONTEXT = 6
 """A thing whose clause has more other words is only mentioned there."""
 
-_MONTHS = (
-    "january february march april may june july august september october november december januar februar märz mai juni juli "
-    "oktober dezember enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre janvier février "
-    "mars avril juin juillet août septembre octobre novembre décembre gennaio febbraio aprile maggio giugno luglio settembre "
-    "ottobre dicembre janeiro fevereiro março maio junho julho setembro outubro novembro dezembro januari februari maart "
-    "augustus"
-).split()
-_WEEKDAYS = (
-    "monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag lunes "
-    "martes miércoles jueves viernes sábado domingo lundi mardi mercredi jeudi vendredi samedi dimanche lunedì martedì mercoledì "
-    "giovedì venerdì sabato domenica segunda terça quarta quinta sexta maandag dinsdag woensdag donderdag vrijdag zaterdag zondag"
-).split()
-_NUMBER_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
-_ORDINALS = "first second third fourth fifth last erste zweite dritte premier première deuxième primera segunda".split()
-_MONTH = "|".join(_MONTHS)
+_MONTHS = word_set(
+    """january february march april may june july august september october november december januar februar märz mai
+    juni juli oktober dezember enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre
+    diciembre janvier février mars avril juin juillet août septembre octobre novembre décembre gennaio febbraio
+    aprile maggio giugno luglio settembre ottobre dicembre janeiro fevereiro março maio junho julho setembro
+    outubro novembro dezembro januari februari maart augustus"""
+)
+_WEEKDAYS = word_set(
+    """monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag
+    sonntag lunes martes miércoles jueves viernes sábado domingo lundi mardi mercredi jeudi vendredi samedi
+    dimanche lunedì martedì mercoledì giovedì venerdì sabato domenica segunda terça quarta quinta sexta maandag
+    dinsdag woensdag donderdag vrijdag zaterdag zondag"""
+)
+_NUMBER_WORDS = word_set(
+    """two three four five six seven eight nine ten eleven twelve"""
+)
+_ORDINALS = word_set(
+    """first second third fourth fifth last erste zweite dritte premier première deuxième primera segunda"""
+)
+_MONTH = "|".join(sorted(_MONTHS))
 _DATES = frozenset([*_MONTHS, *_WEEKDAYS, *(f"{day}s" for day in _WEEKDAYS)])
 _NOT_UNITS = (
     "a|an|the|and|or|but|to|of|in|on|at|for|from|per|is|are|was|each|we|i|it|he|she|they|you|with|as|because|so|then|now|more|less|if|when|until|before|after|also|only|too|that|this"
@@ -52,24 +58,26 @@ _NOT_UNITS = (
 _VALUES = re.compile(
     rf"(?P<day>\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?: (?:to|and|bis|-|–) \d{{1,2}}(?:st|nd|rd|th|\.)?)? (?:of |de )?(?:{_MONTH})\b"
     rf"|\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b|\b(?:in|of|by|until|since|end of|mid) (?:{_MONTH})\b)"
-    rf"|(?P<weekday>\b(?:{'|'.join(_WEEKDAYS)})s?\b)"
+    rf"|(?P<weekday>\b(?:{'|'.join(sorted(_WEEKDAYS))})s?\b)"
     r"|(?P<time>\b\d{1,2}[:.]\d\d(?= ?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b|\b(?:at|um) \d{1,2}\b(?![:.,]?\d| ?%| [^\W\d_]{3,})"
     r"|\b\d{1,2} ?(?:am|pm|uhr|o'clock)\b)"
     r"|(?P<money>[£$€] ?\d[\d,.]*k?|\b\d[\d,.]*k? ?(?:euros?|pounds?|dollars?|francs?|kron(?:or|er)|bucks|quid|eur|usd|gbp|chf)\b)"
     r"|(?P<code>\+?\d[\d ]{6,}\d|\b\d+(?:[-/]\d+){1,}\b|\b\d{5,}\b)"
-    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + rf") ?%?(?: ?(?!(?:{_NOT_UNITS})\b)[^\W\d_]+)?)"
-    r"|(?P<ordinal>\b(?:" + "|".join(_ORDINALS) + r") (?:half|week|floor|day|month|quarter|hälfte|woche)\b)",
+    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|" + "|".join(sorted(_NUMBER_WORDS)) + rf") ?%?(?: ?(?!(?:{_NOT_UNITS})\b)[^\W\d_]+)?)"
+    r"|(?P<ordinal>\b(?:" + "|".join(sorted(_ORDINALS)) + r") (?:half|week|floor|day|month|quarter|hälfte|woche)\b)",
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _TIMES = frozenset(("day", "weekday", "time", "ordinal"))
 _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
-_NAME = re.compile(r"[A-ZÄÖÜÉÀÁÅØŁŚČŠŽ][^\W_]*(?:[-.'][^\W_]+)*")
 _NAME_PAIR = re.compile(r"[A-Z][^\W_]+ [A-Z][^\W_]+")
-_TITLES = frozenset("dr mr mrs ms prof st señor señora herr frau".split())
-_NOT_NAMES = frozenset(
-    "i i'm i've i'll i'd ok no not yes oh hi we it he she they the a an and but so please my our his her your in on at for from "
-    "with what who when where which how why is are do does can could would will shall done noted good great".split()
+_TITLES = word_set(
+    """dr mr mrs ms prof st señor señora herr frau"""
+)
+_NOT_NAMES = word_set(
+    """i i'm i've i'll i'd ok no not yes oh hi we it he she they the a an and but so please my our his her your in on
+    at for from with what who when where which how why is are do does can could would will shall done noted good
+    great"""
 )
 
 _CUE = re.compile(
@@ -108,12 +116,20 @@ _SUBJECT_GONE = re.compile(
     rf"(?P<thing>[^\W\d_][^\s,;:!?]*(?: [^\s,;:!?]+){{0,2}}?) (?:just |also |now )?(?P<how>{_GONE})",
     re.IGNORECASE,
 )
-_NO_MORE = re.compile(r"\A\W*(?:(?:and|so|but|ok(?:ay)?|oh|then)\b\W*)*no (?P<thing>[^\W\d_]\w+(?: [^\W\d_]\w+)?)(?=[,.;]|\Z| after all)", re.IGNORECASE)
-_PHRASE = re.compile(r"(?:problem|worries|idea|thanks|way|rush|hurry|need|doubt|one|matter|reply|answer|clue|big deal|pressure|sorry)s?\b", re.IGNORECASE)
-_FINAL = re.compile(r"\b(?:out|off|gone|dead|cancelled|canceled|closed|discontinued|dropped|history|quit|resigned)\b", re.IGNORECASE)
+_NO_MORE = re.compile(
+    r"\A\W*(?:(?:and|so|but|ok(?:ay)?|oh|then)\b\W*)*no (?P<thing>[^\W\d_]\w+(?: [^\W\d_]\w+)?)(?=[,.;]|\Z| after all)",
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(
+    r"(?:problem|worries|idea|thanks|way|rush|hurry|need|doubt|one|matter|reply|answer|clue|big deal|pressure|sorry)s?\b",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(
+    r"\b(?:out|off|gone|dead|cancelled|canceled|closed|discontinued|dropped|history|quit|resigned)\b", re.IGNORECASE
+)
 _BREAK = re.compile(
     r"(?:,|;|(?<=[a-z]{3})\.|(?<=\d\d)\.|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s|\s(?=(?:on|with|via|at|in) (?!(?:"
-    rf"{'|'.join(_DATES)})\b)(?-i:[A-Z])[^\W_]*(?: (?-i:[A-Z])[^\W_]*)*(?:[,;.]|\Z|\s(?:and|or|but)\b))",
+    rf"{'|'.join(sorted(_DATES))})\b)(?-i:[A-Z])[^\W_]*(?: (?-i:[A-Z])[^\W_]*)*(?:[,;.]|\Z|\s(?:and|or|but)\b))",
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\b(?:between|from|entre|zwischen) \S+(?: \S+)?? (?:and|to|y|et|und) \S+", re.IGNORECASE)
@@ -126,11 +142,18 @@ _HEAD = re.compile(
     r"\b(?P<head>[^\W\d_]+)(?: is| are|['’]s)(?: now| at| in)?(?: the)? (?=[A-Z])"
     r"|\b(?:changed|moved|updated|switched|set) (?:the|your|my|our) (?P<object>[^\W\d_]+) to (?=[A-Z])"
 )
-_LIVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:m|re|s))?(?: am| are| is)? (?:liv(?:e|es|ing)|based|wohnt?e?)\b", re.IGNORECASE)
-_MOVES = re.compile(r"\b(i|we|he|she|they)(?:['’](?:ve|s))?(?: have| has| just)* moved (?:in|to|into|back)\b", re.IGNORECASE)
+_LIVES = re.compile(
+    r"\b(i|we|he|she|they)(?:['’](?:m|re|s))?(?: am| are| is)? (?:liv(?:e|es|ing)|based|wohnt?e?)\b", re.IGNORECASE
+)
+_MOVES = re.compile(
+    r"\b(i|we|he|she|they)(?:['’](?:ve|s))?(?: have| has| just)* moved (?:in|to|into|back)\b", re.IGNORECASE
+)
 _PRONOUN = re.compile(r"(?:i|we|you|he|she|it|they|this|that|there|who|what|everyone|someone)\b", re.IGNORECASE)
 _REFERS = re.compile(r"\b(?:it|them|him|there|one)\b", re.IGNORECASE)
-_IS = re.compile(r"\b(?:is|are|costs?|starts?|begins?|opens?|closes?|leaves?|takes?|gets?|ist|sind|kostet|es|cuesta|est|coûte|è|é)\b|'s\b", re.IGNORECASE)
+_IS = re.compile(
+    r"\b(?:is|are|costs?|starts?|begins?|opens?|closes?|leaves?|takes?|gets?|ist|sind|kostet|es|cuesta|est|coûte|è|é)\b|'s\b",
+    re.IGNORECASE,
+)
 _ABOUT_TIME = content_words("date day time start deadline", "en")
 _ABOUT_PLACE = content_words("place venue location address", "en")
 _SLOTS = {"when": _ABOUT_TIME, "where": _ABOUT_PLACE}
@@ -141,7 +164,8 @@ _GENERIC = content_words(
 )
 """Words that say little about what a statement is about."""
 _MEASURES = content_words(
-    "days weeks months years hours minutes seconds percent euros pounds dollars km miles kg g mg ml metres half times nights", "en"
+    "days weeks months years hours minutes seconds percent euros pounds dollars km miles kg g mg ml metres half times nights",
+    "en",
 )
 _ADVERBS = content_words("now new old again only please instead today tomorrow either", "en")
 
@@ -229,7 +253,10 @@ class _Search:
             return
         clauses = self._parse(later.number)
         if len(clauses) == 2 and not clauses[1].topic:
-            clauses = [clauses[0], clauses[1]._replace(topic=clauses[0].topic)]  # `the number has changed, it's 555 now`
+            clauses = [
+                clauses[0],
+                clauses[1]._replace(topic=clauses[0].topic),
+            ]  # `the number has changed, it's 555 now`
         own_names = frozenset[str]().union(*(one.names for one in clauses))
         own_topic = frozenset[str]().union(*(one.topic for one in clauses))
         for number in self._candidates(later, removals):
@@ -247,7 +274,10 @@ class _Search:
                 if not clause.topic and nth:
                     known |= parsed[nth - 1].words
                 if (not over and any(self._is_removed(clause, known, one, later, grave) for one in removals)) or any(
-                    self._is_changed(clause, known, one, changes=changes, grave=grave, several=several, others=others, talked=talked) for one in clauses
+                    self._is_changed(
+                        clause, known, one, changes=changes, grave=grave, several=several, others=others, talked=talked
+                    )
+                    for one in clauses
                 ):
                     self._mark(later, earlier, nth, clause)
 
@@ -284,9 +314,7 @@ class _Search:
         if later.label == earlier.label:
             return True
         adjacent = all(one.label == later.label for one in self._sentences[earlier.number + 1 : later.number])
-        if adjacent or ASSISTANT not in (later.label, earlier.label) or not (later.label and earlier.label):
-            return False
-        return True
+        return not adjacent and ASSISTANT in (later.label, earlier.label) and "" not in (later.label, earlier.label)
 
     def _reports(self, later: Utterance, earlier: Utterance) -> bool:
         """Return whether the assistant reports a change, or repeats a new value of the turn before."""
@@ -295,8 +323,12 @@ class _Search:
             before = self._last_turn(later) if values else []
             self._echoes[later.number] = values & _all_values(c for one in before for c in self._parse(one.number))
             if _SUBJECT_GONE.match(later.text):
-                said = frozenset(removal.words for one in self._last_turn(later) for removal in self._find_removals(one))
-                self._echoes[later.number] |= {" ".join(one.words) for one in self._find_removals(later) if one.words in said}
+                said = frozenset(
+                    removal.words for one in self._last_turn(later) for removal in self._find_removals(one)
+                )
+                self._echoes[later.number] |= {
+                    " ".join(one.words) for one in self._find_removals(later) if one.words in said
+                }
         new = self._echoes[later.number] - _all_values(self._parse(earlier.number))
         return bool(new) or _ACTION.search(later.text) is not None
 
@@ -354,7 +386,18 @@ class _Search:
             return bool(shared - _GENERIC) or one.firm or len(others) <= (2 if one.subject else 3)
         return one.firm and not grave and len(others) <= (3 if one.subject else MAX_CONTEXT)
 
-    def _is_changed(self, clause: Clause, known: Words, later: Clause, *, changes: bool, grave: bool, several: bool, others: bool, talked: bool) -> bool:
+    def _is_changed(
+        self,
+        clause: Clause,
+        known: Words,
+        later: Clause,
+        *,
+        changes: bool,
+        grave: bool,
+        several: bool,
+        others: bool,
+        talked: bool,
+    ) -> bool:
         if changes and not grave:
             renamed = clause.names and later.names and not clause.names & later.names
             if renamed and later.head and later.head <= known:  # `our vet is now Dr Lindqvist`
@@ -374,7 +417,9 @@ class _Search:
         same = bool(own - _GENERIC or about) and own <= known
         if changes:
             return same or not several
-        alone = clause.values.keys() == later.values.keys() == set(kinds) and not others and not clause.names - later.names
+        alone = (
+            clause.values.keys() == later.values.keys() == set(kinds) and not others and not clause.names - later.names
+        )
         return same and alone and not grave and (len(kinds) == 1 or set(kinds) <= _TIMES)
 
     # -- parsing -----------------------------------------------------------------------------------------------------

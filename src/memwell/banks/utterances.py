@@ -306,7 +306,15 @@ RECORDED, REACTION, SLIGHT_REACTION = 0.1, -0.6, -0.15
 FEW_WORDS = 2
 """A sentence with fewer content words says little."""
 
-_CUES = {"harm": 0.65, "preferences": 0.4, "decisions": 0.35, "personal": 0.25, "duties": 0.2, "limits": 0.2, "reasons": 0.15}
+_CUES = {
+    "harm": 0.65,
+    "preferences": 0.4,
+    "decisions": 0.35,
+    "personal": 0.25,
+    "duties": 0.2,
+    "limits": 0.2,
+    "reasons": 0.15,
+}
 """The weight of the words of each list. A word in several lists has the first weight."""
 _WORDS = {name: frozenset(" ".join(_LISTS[name]).split()) for name in (*_CUES, "praise", "articles")}
 _WEIGHTS = {word: _CUES[name] for name in reversed(_CUES) for word in _WORDS[name]}
@@ -363,7 +371,10 @@ _LAUGHTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['laughter'])})(?!\w)", re.I
 _CHATTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['chatter'])})(?!\w)", re.IGNORECASE)
 _RECORDED = re.compile(rf"\b(?:{'|'.join(_LISTS['recorded'])})\b", re.IGNORECASE)
 _FAREWELL = re.compile(rf"\W*(?:{'|'.join(_LISTS['farewells'])})(?!\w)", re.IGNORECASE)
-_POLITE = re.compile(rf"\W*(?:(?:how|what an?|a|very|that is|that's|that sounds|sounds) )*(?:{'|'.join(_LISTS['polite'])})(?!\w)", re.IGNORECASE)
+_POLITE = re.compile(
+    rf"\W*(?:(?:how|what an?|a|very|that is|that's|that sounds|sounds) )*(?:{'|'.join(_LISTS['polite'])})(?!\w)",
+    re.IGNORECASE,
+)
 _TALK = {name: "|".join(lines).replace("GOOD", _GOOD) for name, lines in _LISTS.items() if "small_talk" in name}
 _SMALL_TALK = re.compile(
     rf"(?:\W*(?:(?:{_TALK['small_talk_clauses']})[^,;，；]*"
