@@ -22,8 +22,8 @@ _OPENERS = (
 _PERSONAL = re.compile(rf"{_OPENERS}(?:he|she|his|her|him|elle|lui|ella|él|lei)\b(?!\W*(?:or|/))", re.IGNORECASE)
 _IMPERSONAL = re.compile(
     rf"{_OPENERS}(?:it|its|they|their|them|those|these|this|that)(?:['’](?:s|re|ll|d|ve))?\b"
-    r"(?! (?:means|way|week|month|year|morning|time|afternoon|evening|summer|winter|sprint|\w+ is|looks like|seems|turns out|rains?"
-    r"|\w+ (?:must|has to|needs?|will|was|are))\b)",
+    r"(?! (?:means|way|week|month|year|morning|time|afternoon|evening|summer|winter|sprint|\w+ is|looks like|seems"
+    r"|turns out|rains?|\w+ (?:must|has to|needs?|will|was|are))\b)",
     re.IGNORECASE,
 )
 _KIN = re.compile(

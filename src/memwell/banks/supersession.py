@@ -43,9 +43,7 @@ _WEEKDAYS = word_set(
     dimanche lunedì martedì mercoledì giovedì venerdì sabato domenica segunda terça quarta quinta sexta maandag
     dinsdag woensdag donderdag vrijdag zaterdag zondag"""
 )
-_NUMBER_WORDS = word_set(
-    """two three four five six seven eight nine ten eleven twelve"""
-)
+_NUMBER_WORDS = word_set("""two three four five six seven eight nine ten eleven twelve""")
 _ORDINALS = word_set(
     """first second third fourth fifth last erste zweite dritte premier première deuxième primera segunda"""
 )
@@ -59,11 +57,15 @@ _VALUES = re.compile(
     rf"(?P<day>\b\d{{1,2}}(?:st|nd|rd|th|\.)?(?: (?:to|and|bis|-|–) \d{{1,2}}(?:st|nd|rd|th|\.)?)? (?:of |de )?(?:{_MONTH})\b"
     rf"|\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b|\b(?:in|of|by|until|since|end of|mid) (?:{_MONTH})\b)"
     rf"|(?P<weekday>\b(?:{'|'.join(sorted(_WEEKDAYS))})s?\b)"
-    r"|(?P<time>\b\d{1,2}[:.]\d\d(?= ?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b|\b(?:at|um) \d{1,2}\b(?![:.,]?\d| ?%| [^\W\d_]{3,})"
+    r"|(?P<time>\b\d{1,2}[:.]\d\d(?= ?(?:am|pm|uhr|h)\b)|\b\d{1,2}:\d\d\b"
+    r"|\b(?:at|um) \d{1,2}\b(?![:.,]?\d| ?%| [^\W\d_]{3,})"
     r"|\b\d{1,2} ?(?:am|pm|uhr|o'clock)\b)"
-    r"|(?P<money>[£$€] ?\d[\d,.]*k?|\b\d[\d,.]*k? ?(?:euros?|pounds?|dollars?|francs?|kron(?:or|er)|bucks|quid|eur|usd|gbp|chf)\b)"
+    r"|(?P<money>[£$€] ?\d[\d,.]*k?"
+    r"|\b\d[\d,.]*k? ?(?:euros?|pounds?|dollars?|francs?|kron(?:or|er)|bucks|quid|eur|usd|gbp|chf)\b)"
     r"|(?P<code>\+?\d[\d ]{6,}\d|\b\d+(?:[-/]\d+){1,}\b|\b\d{5,}\b)"
-    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|" + "|".join(sorted(_NUMBER_WORDS)) + rf") ?%?(?: ?(?!(?:{_NOT_UNITS})\b)[^\W\d_]+)?)"
+    r"|(?P<amount>\b(?:\d[\d,]*(?:\.\d+)?|"
+    + "|".join(sorted(_NUMBER_WORDS))
+    + rf") ?%?(?: ?(?!(?:{_NOT_UNITS})\b)[^\W\d_]+)?)"
     r"|(?P<ordinal>\b(?:" + "|".join(sorted(_ORDINALS)) + r") (?:half|week|floor|day|month|quarter|hälfte|woche)\b)",
     re.IGNORECASE,
 )
@@ -71,9 +73,7 @@ _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _TIMES = frozenset(("day", "weekday", "time", "ordinal"))
 _WORD = re.compile(r"[^\W_]+(?:[-'’.][^\W_]+)*")
 _NAME_PAIR = re.compile(r"[A-Z][^\W_]+ [A-Z][^\W_]+")
-_TITLES = word_set(
-    """dr mr mrs ms prof st señor señora herr frau"""
-)
+_TITLES = word_set("""dr mr mrs ms prof st señor señora herr frau""")
 _NOT_NAMES = word_set(
     """i i'm i've i'll i'd ok no not yes oh hi we it he she they the a an and but so please my our his her your in on
     at for from with what who when where which how why is are do does can could would will shall done noted good
@@ -128,7 +128,8 @@ _FINAL = re.compile(
     r"\b(?:out|off|gone|dead|cancelled|canceled|closed|discontinued|dropped|history|quit|resigned)\b", re.IGNORECASE
 )
 _BREAK = re.compile(
-    r"(?:,|;|(?<=[a-z]{3})\.|(?<=\d\d)\.|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s|\s(?=(?:on|with|via|at|in) (?!(?:"
+    r"(?:,|;|(?<=[a-z]{3})\.|(?<=\d\d)\.|\s[–—-])\s+(?:(?:and|or|but|so|und|y|et|e)\s+)?"
+    r"|\s(?:and|or|but|und|oder|y|et|ou|e|en)\s|\s(?=(?:on|with|via|at|in) (?!(?:"
     rf"{'|'.join(sorted(_DATES))})\b)(?-i:[A-Z])[^\W_]*(?: (?-i:[A-Z])[^\W_]*)*(?:[,;.]|\Z|\s(?:and|or|but)\b))",
     re.IGNORECASE,
 )
@@ -538,6 +539,9 @@ def _find_values(text: str) -> dict[str, frozenset[str]]:
         value = " ".join(match[0].lower().split())
         if kind == "weekday":
             value = value.removesuffix("s")
+        elif kind == "time":
+            value = value.removeprefix("at ").removeprefix("um ")
+            value = f"{value}:00" if value.isdigit() else value
         elif kind == "day":
             value = re.sub(r"\A(?:in|of|by|until|since|end of|mid) ", "", value)
         found[kind].add(value)
