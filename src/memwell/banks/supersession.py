@@ -439,9 +439,9 @@ class _Search:
         if (match := _NO_MORE.match(one.text)) and not _PHRASE.match(match["thing"]):
             yield from self._to_removal(match["thing"], one.language, firm=True, subject=True)
         starts = [0, *(match.end() for match in re.finditer(r": ", one.text))]
-        for match in filter(None, (_SUBJECT_GONE.match(one.text[start:]) for start in starts[:3])):
-            firm = _FINAL.search(match["how"]) is not None
-            yield from self._to_removal(match["thing"], one.language, firm=firm, subject=True)
+        for gone in filter(None, (_SUBJECT_GONE.match(one.text[start:]) for start in starts[:3])):
+            firm = _FINAL.search(gone["how"]) is not None
+            yield from self._to_removal(gone["thing"], one.language, firm=firm, subject=True)
 
     def _to_removal(self, thing: str, language: str, *, firm: bool, subject: bool) -> Iterator[Removal]:
         found = _WORD.findall(thing)
