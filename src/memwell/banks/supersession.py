@@ -436,8 +436,8 @@ class _Search:
             if re.match(r"\s*(?:there|from the)\b", one.text[match.end() :]) or is_question(one.text):
                 continue
             yield from self._to_removal(match["thing"], one.language, firm=match["firm"] is not None, subject=False)
-        if (match := _NO_MORE.match(one.text)) and not _PHRASE.match(match["thing"]):
-            yield from self._to_removal(match["thing"], one.language, firm=True, subject=True)
+        if (ended := _NO_MORE.match(one.text)) and not _PHRASE.match(ended["thing"]):
+            yield from self._to_removal(ended["thing"], one.language, firm=True, subject=True)
         starts = [0, *(match.end() for match in re.finditer(r": ", one.text))]
         for gone in filter(None, (_SUBJECT_GONE.match(one.text[start:]) for start in starts[:3])):
             firm = _FINAL.search(gone["how"]) is not None
