@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, structs
@@ -38,12 +38,14 @@ from ..model.fields import (
     to_instant,
 )
 from ..model.filter import Filter, Query, Where, parse
-from ..search.search_engine import Hit
 from ..storage.port import Row
 from . import reading
 from .banks import RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
 from .compaction import dissolve_summaries, exceeds_threshold, hide_behind_summary
 from .reading import BankEntry, ContentType, Order, to_bank_entry
+
+if TYPE_CHECKING:
+    from ..search.search_engine import Hit
 
 MAX_DELETED = 10_000
 _XML = "application/xml"
