@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, get_args
 
 from ..model.collection import TRUST, Origin
 from ..text.hidden import has_hidden_text, list_disguises, normalise
+from .conventions import is_agreement
 from .injection import find_injection
 from .secrets import find_secret
 
@@ -61,10 +62,20 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
     if has_hidden_text(text):
         return Suspicion("instruction", "hides text")
     plain = normalise(text)
-    kind = _find_forgery(plain) or _find_planted(plain, advice=origin == "assistant")
+    forged = _find_forgery(plain)
+    if origin == "user":
+        plain = _drop_agreements(plain)
+    kind = forged or _find_planted(plain, advice=origin == "assistant")
     if kind is None:
         kind = next((kind for other in list_disguises(plain) if (kind := _find_planted(other, advice=True))), None)
     return Suspicion("instruction", kind) if kind else None
+
+
+def _drop_agreements(text: str) -> str:
+    """Remove the sentences of a user that only say where to write, or how a team works."""
+    sentences = _SENTENCE_END.split(text)
+    kept = [one for one in sentences if not is_agreement(one)]
+    return text if len(kept) == len(sentences) else "\n".join(kept)
 
 
 def _find_planted(text: str, advice: bool) -> str | None:
