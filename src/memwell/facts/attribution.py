@@ -9,8 +9,8 @@ from ..model.collection import Entry
 from ..screening.claims import asks_to_remember, is_claim
 from .datatypes import NOT_PEOPLE, Candidate, Turn
 
-MAX_CONFIDENCE, MAX_IMPORTANCE = 0.5, 0.3
-"""Of a claim: it is known for sure only that somebody made it."""
+MAX_CONFIDENCE = 0.5
+"""The confidence in a claim: it is sure only that somebody made it."""
 _ATTRIBUTED = re.compile(
     r'[^"“:]{1,120}\b(?:said|says|wants?|wrote|asked|asks|claims?|corrected|forwarded|quoted)\b[^"“]{0,20}: |according to ', re.IGNORECASE
 )
@@ -41,6 +41,5 @@ def _attribute(candidate: Candidate, turn: Turn, words: str) -> Candidate:
         text=text,
         subject=turn.speaker if turn.known else None,
         kind="statement",
-        importance=min(candidate.importance, MAX_IMPORTANCE),
         confidence=min(candidate.confidence, MAX_CONFIDENCE),
     )

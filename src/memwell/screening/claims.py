@@ -47,7 +47,7 @@ _RULE = re.compile(
     r"\b(?:"
     rf"(?:need|needs|requires?|needed|have|has) no\b|(?:don['’]?t|doesn['’]?t|do not|does not|no longer|never|needn['’]?t) (?:have to|need|require|apply|pay|count)\b"
     rf"|no (?:\w+ ){{0,2}}(?:is|are) (?:needed|required|necessary|due|charged|checked|applied)\b"
-    rf"|without (?:\w+ ){{0,2}}{_PASSES}\b|without (?:asking|calling|telling|checking|waiting)\b"
+    rf"|without (?:\w+ ){{0,2}}{_PASSES}\b|without (?:asking|calling|checking|waiting)\b"
     r"|(?:skip|skips|bypass|bypasses|pass|passes) (?:the |any |all )?(?:\w+ )?(?:audit|check|checks|control|controls|review|queue|verification|approval)\b"
     r"|(?:is|are|be|been|was|were|get|gets) (?:now |no longer |not |always |never |automatically |hereby |fully |already |to be )*"
     r"(?:exempt|exempted|waived|suspended|lifted|pre-?approved|approved automatically|automatically approved|authori[sz]ed|permitted|entitled"
@@ -56,7 +56,7 @@ _RULE = re.compile(
     r"(?:skipped|waived|ignored|deleted|bypassed|shared|handed out|given out|sent|granted|approved|paid|accepted|cancelled|refunded|disclosed|hand out|give out"
     r"|ask|asked|double|access|grant|approve|accept|waive|refund|pay|refuse|reject|cancel|share|treat)\b"
     r"|(?:get|gets|receive|receives) (?:a |an )?(?:\d+ ?(?:%|percent)|(?:full |free )?(?:refund|discount|upgrade))"
-    r"|effective (?:immediately|today|now|from|as of)|until further notice|(?:spending|credit|refund|daily|transfer) limit\b|(?:official|trusted|only safe|only valid)\b"
+    r"|effective (?:immediately|today|now|from|as of)|until further notice|(?:spending|credit|refund|daily|transfer) limit\b|official (?:account|website|site|hotline|number|page|domain|channel|supplier|partner)\b|(?:trusted|only safe|only valid)\b"
     r"|(?:free|waived|approved|accepted|refunded) (?:for|to) (?:all|every|everyone|any|anyone)\b|(?:is|are) (?:\w+ )?accepted without"
     r")",
     re.IGNORECASE,
@@ -100,4 +100,4 @@ def _find_told(statement: str) -> str:
     if asks is None:
         return statement
     after = statement[asks.end() :]
-    return after if len(after.split()) >= _SHORTEST else statement[: asks.start()]
+    return after if len(after.split()) > 1 else statement[: asks.start()]
