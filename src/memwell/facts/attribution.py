@@ -12,7 +12,8 @@ from .datatypes import NOT_PEOPLE, Candidate, Turn
 MAX_CONFIDENCE = 0.5
 """The confidence in a claim: it is sure only that somebody made it."""
 _ATTRIBUTED = re.compile(
-    r'[^"“:]{1,120}\b(?:said|says|wants?|wrote|asked|asks|claims?|corrected|forwarded|quoted)\b[^"“]{0,20}: |according to ', re.IGNORECASE
+    r'[^"“:]{1,120}\b(?:said|says|wants?|wrote|asked|asks|claims?|corrected|forwarded|quoted)\b[^"“]{0,20}: |according to ',
+    re.IGNORECASE,
 )
 
 

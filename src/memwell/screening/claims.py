@@ -20,7 +20,7 @@ _ASKS = re.compile(
     r"(?<![\w-])(?:(?:please |kindly |always |just |do |to |you |must |should |could you |can you |and |also )*"
     r"(?:remember|memori[sz]e|keep in mind|bear in mind|don['’]?t forget|do not forget|take note|make a note|write (?:this|that|it) down)"
     r"(?: that\b| this\b| it\b|:|,|\.|!|$| for | always\b)"
-    r"|(?:note|please know|know) (?:that\b|for (?:later|the future|next time)|this\b|:)"
+    r"|(?:note|please know|know)\s?(?:that\b|for (?:later|the future|next time)|this\b|:)"
     r"|(?:store|save|record|stored|saved|keep|put|add|log|file|persist) (?:\w+ ){0,5}?(?:this\b|that\b|it\b|memory|knowledge|notes|fact\b|facts\b|records|:)"
     r"|for (?:future reference|the record|your information|next time|your notes|later)\b|fyi\b|just so you know)",
     re.IGNORECASE,
@@ -71,6 +71,11 @@ _SCHEDULE = re.compile(
     r"|appointment|flight|train|meeting|party|dinner|called|name|named)\b",
     re.IGNORECASE,
 )
+_REPORTS = re.compile(
+    r"\W*(?:[\w'’-]+\s){1,8}?(?:says?|said|decided?|agreed?|approved?|announced?|confirm(?:s|ed)?|ruled?|told\s(?:me|us))\sthat\s",
+    re.IGNORECASE,
+)
+"""The beginning of what somebody else is said to have said."""
 _SHORTEST = 3
 """Words of a clause."""
 
@@ -89,8 +94,9 @@ def is_claim(statement: str, asked: bool) -> bool:
     clauses = [clause for clause in _TELLS.split(statement) if len(clause.split()) >= _SHORTEST]
     about_others = (one for one in clauses if not _OWN_FIRST.match(one) and not _OWN.search(one))
     if any(map(_RULE.search, about_others)):
-        return not is_agreement(statement)
+        return True
     told = _find_told(statement)
+    told = _REPORTS.sub("", told, count=1)
     return asked and not any(one.search(told) for one in (_OWN, _OURS, _SCHEDULE)) and not is_agreement(told)
 
 

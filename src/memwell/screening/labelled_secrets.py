@@ -64,7 +64,10 @@ _ITS = (
 _PASSWORD = re.compile(
     rf"{_NAME}(?:{_OF}{_LINK}|(?P<its>{_ITS}|{_OF}(?:\?\s{{1,3}}(?:it['’]?s\s)?|\s[–—-]\s)))", re.IGNORECASE
 )
-_CHANGE = re.compile(rf"\b(?P<verb>{_CHANGED})\b[^.!?\n]{{0,40}}\b(?:{_NAMES}|(?P<weak>log-?in))(?:{_OF}\s(?:back\s)?|{_OF}\sfrom\s\S{{4,40}}\s)to\s", re.IGNORECASE)
+_CHANGE = re.compile(
+    rf"\b(?P<verb>{_CHANGED})\b[^.!?\n]{{0,40}}\b(?:{_NAMES}|(?P<weak>log-?in))(?:{_OF}\s(?:back\s)?|{_OF}\sfrom\s\S{{4,40}}\s)to\s",
+    re.IGNORECASE,
+)
 _WEAK_NAME = rf"(?<!\w)(?P<weak>{_join(_SECTIONS['weak'])})(?!\w){_NO_OTHER_THING}"
 _WEAK = re.compile(rf"{_WEAK_NAME}{_OF}{_LINK}", re.IGNORECASE)
 _NEAR = re.compile(rf"(?:{_NAME}|{_WEAK_NAME})", re.IGNORECASE)
@@ -218,7 +221,9 @@ _NO_VALUES = load_words(__package__, "not_secrets")
 _ORDINARY = re.compile(r"[A-Za-z]?[a-z]*\d{0,3}|[A-Z]*|[A-Z]{2,}\d{0,7}|\d{1,4}[a-z]{0,2}|v?\d+")
 """A part of a name with hyphens: a word, a number, a version."""
 _PRODUCT = re.compile(r"\d?[A-Za-z]?(?:[A-Z]?[a-z]*|[A-Z]*)\d{0,4}(?:[._/-](?:[A-Z]?[a-z]*|[A-Z]*)\d{0,4})?")
-_NO_PASSWORD = re.compile(r"[A-Za-z]+[-_ ]?v?\d+(?:\.\d+)+\w*\Z|(?:ctrl|alt|shift|cmd|strg|command|option)[+-]", re.IGNORECASE)
+_NO_PASSWORD = re.compile(
+    r"[A-Za-z]+[-_ ]?v?\d+(?:\.\d+)+\w*\Z|(?:ctrl|alt|shift|cmd|strg|command|option)[+-]", re.IGNORECASE
+)
 """A name with its version, or keys that are pressed together."""
 _IDENTIFIER = re.compile(r"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+|\d{1,4}+|[\W_])++")
 _HEX = re.compile("[0-9a-f]+")
@@ -250,7 +255,9 @@ _CODE_HINTS = word_set("code pin puk otp cvv cvc combination combo number códig
 _LOGIN_HINTS = word_set("log sign authenticat type enter gets lets got unlock open decrypt access")
 _OPEN_HINTS = word_set("open unlock disarm arme deactivat turn")
 _SECURED_HINTS = word_set("type enter put in use wants needs takes expects protected secured")
-_NO_KEYS = word_set("commit sha hash checksum digest order tracking ssh-rsa id uuid guid idempotency cache partition s3 object")
+_NO_KEYS = word_set(
+    "commit sha hash checksum digest order tracking ssh-rsa id uuid guid idempotency cache partition s3 object"
+)
 _OTHER_KEYS = word_set("license licence product public primary foreign serial")
 
 
@@ -338,14 +345,21 @@ def _is_key_first(match: re.Match[str]) -> bool:
     """Return True for a key before its name, unless it is a path, a name in code, or a commit that is about tokens."""
     value, name = match["value"], match["name"].lower()
     qualified = _QUALIFIES.match(match.string, match.end())  # "… is the token refactoring"
-    is_commit = _HEX.fullmatch(value) and not qualified and name.rstrip("s") in ("secret", "token", "bearer", "credential")
+    is_commit = (
+        _HEX.fullmatch(value) and not qualified and name.rstrip("s") in ("secret", "token", "bearer", "credential")
+    )
     return _is_key(match) and not is_commit and not _IDENTIFIER.fullmatch(value)
 
 
 def _is_typed(match: re.Match[str]) -> bool:
     """Return True for a value that mixes letters and digits, and is no product or version such as `iPhone15`."""
     value = match["value"].rstrip(f"{_ENDING}!?")
-    return _is_mixed(value) and not _is_compound_word(value) and not _PRODUCT.fullmatch(value) and not _NO_PASSWORD.match(value)
+    return (
+        _is_mixed(value)
+        and not _is_compound_word(value)
+        and not _PRODUCT.fullmatch(value)
+        and not _NO_PASSWORD.match(value)
+    )
 
 
 def _is_network_key(match: re.Match[str]) -> bool:
@@ -488,7 +502,12 @@ def _is_key(match: re.Match[str]) -> bool:
     if len(value) < 12 or _PLACEHOLDER.fullmatch(value):
         return False
     if _UUID.fullmatch(value):
-        return name not in ("session token", "id token", "token", "bearer") or prefix in ("api", "access", "secret", "auth")
+        return name not in ("session token", "id token", "token", "bearer") or prefix in (
+            "api",
+            "access",
+            "secret",
+            "auth",
+        )
     if name.startswith("licen") and _PRODUCT_KEY.fullmatch(value):
         return False
     # letters and digits are mixed as in a token, unlike a name with a version
