@@ -21,8 +21,8 @@ _STREET = (
     r"(?:\d{1,4} (?:[a-z'’]{1,20} ){1,3}|[a-zäöüß]{3,20}(?:straße|strasse|weg|platz|allee|gasse) \d{1,4}|p\.?o\.? box )"
 )
 _SOON = (
-    r"(?:please|kindly|from (?:now|today|here) on|from today|as of \w{1,10}|going forward|in future|for now|also|only|just|instead"
-    r"|always|henceforth|and|ok|okay|hi|hello|you can|could you|can you)"
+    r"(?:please|kindly|from (?:now|today|here) on|from today|as of \w{1,10}|going forward|in future|for now|also|only|just"
+    r"|instead|always|henceforth|and|ok|okay|hi|hello|you can|could you|can you)"
 )
 _CHANGE = re.compile(
     rf"\W*(?:{_SOON}\b[, ]{{1,2}}){{0,4}}"
@@ -42,7 +42,8 @@ _SERVED = frozenset({"customer", "customers", "client", "clients", "user", "user
 _ANSWERS = frozenset({"answer", "reply", "respond"})
 _SHOWN = frozenset({"price", "prices", "fee", "fees", "answer", "answers", "reply", "replies"})
 _FOR_ME = re.compile(
-    r"^\W*(?:please |always |never |only |from now on,? ){0,3}(?:show|list|write|spell|print|sort|format|translate|convert|explain)\b.*\bfor me\b"
+    r"^\W*(?:please |always |never |only |from now on,? ){0,3}(?:show|list|write|spell|print|sort|format|translate"
+    r"|convert|explain)\b.*\bfor me\b"
 )
 _WORD = re.compile(r"[^\W\d_](?:[\w'-]*\w)?")
 

@@ -86,7 +86,8 @@ _VALUE_FIRST = re.compile(
 )
 _VALUE = r"[\"'“‘`(]?(?P<value>[^\s\"“”`]{5,59}[\w*#$%&+=/~^@-])"
 _KEY_FIRST = re.compile(
-    rf"(?<!\S)[\"'“‘`(]?(?P<value>[\w+/=.~-]{{12,400}})[\"'”’`)]?,?\s[(–—-]{{0,2}}\s?(?:is|was|as|for|are|=|(?:that|it|this)['’]s|this is)\s"
+    rf"(?<!\S)[\"'“‘`(]?(?P<value>[\w+/=.~-]{{12,400}})[\"'”’`)]?,?\s[(–—-]{{0,2}}\s?"
+    rf"(?:is|was|as|for|are|=|(?:that|it|this)['’]s|this is)\s"
     rf"(?:(?:my|our|the|his|her|their|your|a|its)\s)?(?:[\w'’-]{{1,20}}\s){{0,3}}?(?P<name>{_KEYS})(?!\w)",
     re.IGNORECASE,
 )

@@ -53,8 +53,8 @@ class Suspicion(NamedTuple):
 def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
     """Return the reason to quarantine a text; None if it is harmless.
 
-    In a text of the assistant, weak cues do not count, because its advice is full of commands. What tools and documents say must
-    not speak for the user nor to the agent, while a user may say where to write and how a team works. The application may instruct
+    In a text of the assistant, weak cues do not count, because its advice is full of commands. Tools and documents must not
+    speak for the user nor to the agent, while a user may say where to write and how a team works. The application may instruct
     the agent, so its texts are only checked for secrets.
     """
     if (kind := find_secret(text)) is not None:
