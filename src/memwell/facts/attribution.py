@@ -18,11 +18,14 @@ _ATTRIBUTED = re.compile(
 
 
 def attribute_claims(
-    turns: Sequence[Turn], entries: Mapping[str, Entry], candidates: Sequence[Candidate]
+    turns: Sequence[Turn], entries: Mapping[str, Entry], candidates: Sequence[Candidate], *, shared: bool
 ) -> list[Candidate]:
-    """Return the candidates, with the name of the speaker before what is only a claim."""
+    """Return the candidates, with the name of the speaker before what is only a claim.
+
+    `shared`: the facts are those of a flow, where all users read what one of them wants to be remembered.
+    """
     by_id = {turn.id: turn for turn in turns}
-    asking = {turn.id: asks_to_remember(turn.text) for turn in turns}
+    asking = {turn.id: shared and asks_to_remember(turn.text) for turn in turns}
     attributed = []
     for one in candidates:
         turn = by_id.get(one.sources[0].id)

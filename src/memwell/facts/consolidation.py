@@ -130,7 +130,8 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
     turns = to_turns(chunk.entries, chunk.session)
     planted = quote_planted(turns, new)
-    new = attribute_claims(turns, {entry.id: entry for entry in chunk.entries}, new)
+    by_id = {entry.id: entry for entry in chunk.entries}
+    new = attribute_claims(turns, by_id, new, shared=chunk.session.dialect == "flow")
     entries, proposed = [*chunk.before, *chunk.entries], extracted.method != "rules"
     return build_plan(chunk.session, entries, [*new, *planted], neighbours, proposed=proposed)
 

@@ -109,6 +109,10 @@ _VALUE_OF_THING = re.compile(
     rf"\s(?:[a-z]{{1,9}}\s){{0,2}}?{_VALUE}",
     re.IGNORECASE,
 )
+_LOGIN_AND_VALUE = re.compile(
+    rf"\b(?:account|login|user\s?name|user)\b[^\n@]{{0,40}}?[\s:][\w.+-]{{1,60}}@[\w.-]{{1,60}}\w\s?(?:,|/|\||and|with|\+)\s{{1,3}}{_VALUE}",
+    re.IGNORECASE,
+)
 _TYPED_VALUE = re.compile(
     rf"(?<!\S){_VALUE}[\"'”’`)]?,?\s(?:(?:is|was|(?:that|it)['’]s)\s(?:what|the one)\s(?:i|we|you)\s(?:(?:need|have)\sto\s)?"
     rf"(?:type|enter|{_LOG_IN})|(?:to|lets me)\s(?:{_LOG_IN})"
@@ -277,6 +281,7 @@ def _list_rules() -> tuple[_Rule, ...]:
         _Rule(KEY, _KEY_HINTS, _KEY_FIRST, _is_key_first),
         _Rule(PASSWORD, _LOGIN_HINTS, _LOGIN_VALUE, _is_typed),
         _Rule(PASSWORD, _LOGIN_HINTS, _TYPED_VALUE, _is_typed),
+        _Rule(PASSWORD, word_set("account login user"), _LOGIN_AND_VALUE, lambda one: _is_mixed(one["value"])),
         _Rule(PASSWORD, _SECURED_HINTS, _VALUE_OF_THING, _is_typed),
         _Rule(KEY, _KEY_HINTS, _KEY_BELOW, _is_key_below),
         _Rule(PASSWORD, word_set("-p -a"), _CLIENT_OPTION, _is_option),
