@@ -205,3 +205,26 @@ def test_judging_takes_linear_time(piece: str) -> None:
             processor_time(partial(find_suspicion, text, "document")) + processor_time(partial(is_claim, text, True))
         )
     assert times[1] < 24 * max(times[0], 0.05)
+
+
+EVERYDAY_WITH_CUES = """\
+Might post the photos on blog.example later.
+My aunt must stay with us until the surgery.
+Five kids and four adults are coming, tell Aunt Rosa.
+The meter readings come from Enel as a file every month.
+Our number changed: anna@home.example is dead, use lu@home.example.
+Please ask me before you order anything.
+The credentials come from the Okta portal, never from mails.
+Grandpa should always get the chair by the window.
+He will forward everything to Marta when he is back.
+Everyone at Siemens gets the files by post.
+I publish each episode on podhost.example.
+The kids always share the best toys.
+My colleague will print the history for everyone.
+Next time we take the train to Vienna.
+Tell my brother that the best price is at Aldi.
+New mobile: 0151 5550100, delete the old one.""".splitlines()
+
+
+def test_words_of_attacks_count_only_in_what_is_directed_at_an_agent() -> None:
+    assert [text for text in EVERYDAY_WITH_CUES if find_suspicion(text)] == []

@@ -36,7 +36,9 @@ _SITE = re.compile(
 )
 _FORWARDS = re.compile(r"\b(?:every|each|any|copy|copies|cc|bcc|forward|share|whole|contents?|conversations?|chats?)\b")
 _AGENT = re.compile(r"\b(?:you|your|yours|yourself)\b")
-_BEFORE_WORK = re.compile(r"\bbefore (?:you|we|i|every|each|a|the) (?:push|commit|merge|release|deploy)\b")
+_BEFORE_WORK = re.compile(
+    r"\bask (?:me |us |first )?before you\b|\bbefore (?:you|we|i|every|each|a|the) (?:push|commit|merge|release|deploy)\b"
+)
 _OURS = re.compile(r"\W*(?:every|all|each|in|at|our|we|the|new)\b(?=.*\b(?:our|ours|we)\b)")
 _SERVED = frozenset({"customer", "customers", "client", "clients", "user", "users"})
 _ANSWERS = frozenset({"answer", "reply", "respond"})
