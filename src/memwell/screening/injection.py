@@ -143,7 +143,7 @@ _DIRECTED = frozenset(
         "ordered", "yours", "machine", "conceal", "asked", "guard", "aside", "trust", "authority", "keep", "pay", "run",
     }
 )  # fmt: skip
-"""Cues of a sentence that is directed at an agent, or at what it must protect. Without one of these, people talk of their life."""
+"""Cues of a sentence that is directed at an agent, or at what it must protect. Without them, people talk of their life."""
 
 _LEAK = frozenset({"data", "link"})
 """Cues of data that is sent somewhere."""
