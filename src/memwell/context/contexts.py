@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ..clock import to_datetime
 from ..core.dispatch import Call
@@ -27,6 +28,7 @@ from ..core.space import Space
 from ..core.time_travel import AsOf, FactLife, Moments, list_entries_at, list_facts_at, list_facts_in
 from ..core.turns import find_foreign_origin, list_newest
 from ..facts.fact_rows import FACTS_PATH
+from ..facts.memories import count_quarantined
 from ..facts.search import FACTS, MAX_QUERY, NOTES, MinTrust, query_text
 from ..model.collection import TRUST, Entry, Place
 from ..model.fields import SessionId, to_instant
@@ -107,13 +109,15 @@ class LeftOut(Response, frozen=True, kw_only=True):
 
 class Context(Response, frozen=True, kw_only=True):
     """Memory for a prompt, as `messages` and as `text`: records and facts first, in a stable order, then the newest turns.
-    Stored text is fenced, so that a model cannot mistake it for instructions."""
+    Stored text is fenced, so that a model cannot mistake it for instructions. `held`: the number of quarantined facts, which are
+    in no context."""
 
     messages: list[dict[str, str]]
     text: str
     tokens: int
     facts: list[str]
     left_out: list[LeftOut]
+    held: int = 0
 
 
 @owner_operation(
@@ -231,7 +235,7 @@ def _assemble(
     context.left_out.extend(LeftOut(what="fact", id=entry_id, reason="secret") for entry_id in secret_facts)
     context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in withheld)
     context.left_out.extend(records.left_out)
-    return context
+    return replace(context, held=call.read(lambda space: count_quarantined(space, request.owner.facts)))
 
 
 def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
