@@ -254,13 +254,18 @@ def dissolve_summaries(space: Space, entry_id: str) -> None:
 
 
 def summarise_items(engine: Engine, reach: TenantStore, bank: Bank, items: Sequence[Item]) -> Summary:
-    """Summarise entries: by the language model if one is set and the bank has a prompt, by rules otherwise."""
+    """Summarise entries: by the language model if one is set and the bank has a prompt, by rules otherwise, or if the check of
+    `banks.test_compaction` fails the model's summary."""
     limit = bank.max_size_tokens
     max_tokens = SUMMARY_TOKENS if limit is None else max(20, min(SUMMARY_TOKENS, limit // 4))
     lines = [Line(item.entry.content, item.entry.role, bool(item.entries)) for item in items]
     if engine.completer is None or not bank.compaction_prompt:
         return Summary(summarise(lines, max_tokens))
-    return summarise_by_model(Model(*engine.completer, reach, engine.clock), bank.compaction_prompt, lines, max_tokens)
+    model = Model(*engine.completer, reach, engine.clock)
+    summary = summarise_by_model(model, bank.compaction_prompt, lines, max_tokens)
+    if summary.method == "model" and _evaluate(items, summary.text).verdict == "fail":
+        return Summary(summarise(lines, max_tokens), note="poor_summary")
+    return summary
 
 
 # -- the operation and the job -------------------------------------------------------------------------------------------

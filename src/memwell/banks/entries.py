@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, structs
@@ -43,6 +43,9 @@ from . import reading
 from .banks import RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
 from .compaction import dissolve_summaries, exceeds_threshold, hide_behind_summary
 from .reading import BankEntry, ContentType, Order, to_bank_entry
+
+if TYPE_CHECKING:
+    from ..search.search_engine import Hit
 
 MAX_DELETED = 10_000
 _XML = "application/xml"
@@ -210,7 +213,8 @@ def _address_id(space: Space, bank_id: str, key: str) -> int:
 
 
 class Match(Response, frozen=True, kw_only=True):
-    """An entry that matches. A summary has the number of its entries and the date of the last one."""
+    """An entry that matches. A summary has the number of its entries and the date of the last one; `compacted_into` is the
+    summary that has replaced an entry."""
 
     content_title: str
     content: str
@@ -221,6 +225,7 @@ class Match(Response, frozen=True, kw_only=True):
     score: float
     metadata: dict[str, Any]
     summary_of: int | None = None
+    compacted_into: str | None = None
 
 
 class Matches(Response, frozen=True, kw_only=True):
@@ -244,6 +249,7 @@ class SearchBank(Request, frozen=True, kw_only=True):
     added_after: AddedAfter | None = None
     added_before: AddedBefore | None = None
     min_score: MinScore | None = None
+    include_compacted: IncludeCompacted = False
     content_type: Format = "application/json"
 
 
@@ -265,15 +271,17 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         after=None if after is None else after + 1,  # `after` of a query is inclusive, `added_after` is not (S1.38)
         before=to_instant(request.added_before, "added_before"),
         min_score=check_number(request.min_score, "min_score"),
+        retired=request.include_compacted,
         full=True,
     )
     found = call.engine.search(call.principal, query)
     ids = [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY]
     rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids]) if ids else []
     sizes = {one: int(row[1]) for one, row in rows if row is not None}  # entries behind each summary
+    hidden = _find_summaries(call, found.hits) if request.include_compacted else {}
     entries = [
         structs.replace(
-            to_bank_entry(hit.entry, hit.path, sizes.get(hit.entry.id, 0)),
+            to_bank_entry(hit.entry, hit.path, sizes.get(hit.entry.id, 0), hidden.get(hit.entry.id)),
             created_at=to_datetime(hit.entry.occurred_at),
         )
         for hit in found.hits
@@ -291,6 +299,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
                 score=round(hit.score, 6),
                 metadata=one.metadata or {},
                 summary_of=one.summary_of,
+                compacted_into=one.compacted_into,
             )
             for one, hit in zip(entries, found.hits, strict=True)
         ],
@@ -299,6 +308,13 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         warning=found.warning,
         output=output,
     )
+
+
+def _find_summaries(call: Call, hits: Sequence[Hit]) -> dict[str, str]:
+    """Return the summary that hides each of the hits that are hidden."""
+    ids = [hit.entry.id for hit in hits]
+    rows = call.read(lambda space: [(one, space.tx.row("summary_of", id=one)) for one in ids])
+    return {one: row[0] for one, row in rows if row is not None}
 
 
 def check_search(call: Call, bank_id: str, key: str | None) -> None:

@@ -6,6 +6,7 @@ A summary takes the place of the last entry that it was made of, and every form 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -30,6 +31,8 @@ STRIDE = 50
 """The first of these messages changes only every so many turns, so that prompt caches keep their prefix."""
 MAX_TITLE = 80
 DIVIDER = "\n---\n"
+_MARK = "[Summary of "
+_LINE_END = re.compile(r"(?:\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(?!\Z)")
 _NEWEST = 2**62
 _FIELDS = len(Entry.__struct_fields__)
 
@@ -232,8 +235,12 @@ def _format_time(moment: datetime) -> str:
 
 
 def _render_line(one: BankEntry) -> str:
-    role = _visible_role(one)
-    return f"{role}: {_mark_content(one)}" if role else _mark_content(one)
+    """Render an entry as text. Its further lines are indented, so that they cannot look like the beginning of another entry."""
+    content = _LINE_END.sub("\n  ", one.content)
+    if not one.summary_of and content.startswith(_MARK):
+        content = f"\\{content}"  # only a summary begins with the mark of one
+    role, marked = _visible_role(one), _mark(one, content)
+    return f"{role}: {marked}" if role else marked
 
 
 def _visible_role(one: BankEntry) -> str | None:
@@ -242,13 +249,17 @@ def _visible_role(one: BankEntry) -> str | None:
 
 
 def _mark_content(one: BankEntry) -> str:
+    return _mark(one, one.content)
+
+
+def _mark(one: BankEntry, content: str) -> str:
     if not one.summary_of:
-        return one.content
-    return f"{_summary_mark(one.summary_of, 'messages' if one.speaker else 'entries')}\n{one.content}"
+        return content
+    return f"{_summary_mark(one.summary_of, 'messages' if one.speaker else 'entries')}\n{content}"
 
 
 def _summary_mark(entries: int, noun: str) -> str:
-    return f"[Summary of {entries} earlier {noun}]"
+    return f"{_MARK}{entries} earlier {noun}]"
 
 
 def _summary_attribute(name: str, one: BankEntry) -> str:

@@ -155,7 +155,7 @@ def is_data(text: str) -> bool:
     if len(text) > MAX_SENTENCE or _ROW.match(text):
         return True
     letters = sum(map(len, _LETTERS.findall(text)))
-    if letters * 2 < len(text):
+    if letters * 2 < len(text) and len(_LETTERS.findall(text)) < 3:
         return len(text) > _MAX_SYMBOLS or not letters
     unbroken = _UNBROKEN.search(text)
     return unbroken is not None and len(unbroken[0]) * 2 > len(text)
@@ -299,10 +299,22 @@ MAX_CUES = 1.0
 """Upper limit of all cues together, because a long sentence contains many of them by chance."""
 QUESTION, HEADING, PRAISE = -1.0, -0.5, -0.2
 FILLER, SHORT = -1.4, -0.5
+LAUGHTER, CHATTER = -0.4, -0.7
+"""Penalties for jokes, and for what is only about the moment: the weather, the coffee, a farewell."""
+RECORDED, REACTION, SLIGHT_REACTION = 0.1, -0.6, -0.15
+"""The assistant answers a statement by recording it, or only reacts to it."""
 FEW_WORDS = 2
 """A sentence with fewer content words says little."""
 
-_CUES = {"harm": 0.65, "preferences": 0.4, "decisions": 0.35, "personal": 0.25, "duties": 0.2, "reasons": 0.15}
+_CUES = {
+    "harm": 0.65,
+    "preferences": 0.4,
+    "decisions": 0.35,
+    "personal": 0.25,
+    "duties": 0.2,
+    "limits": 0.2,
+    "reasons": 0.15,
+}
 """The weight of the words of each list. A word in several lists has the first weight."""
 _WORDS = {name: frozenset(" ".join(_LISTS[name]).split()) for name in (*_CUES, "praise", "articles")}
 _WEIGHTS = {word: _CUES[name] for name in reversed(_CUES) for word in _WORDS[name]}
@@ -346,10 +358,22 @@ _TENTATIVE = re.compile(
     r"|\b(?:might|wonder(?:ed|ing)?|not sure|unsure|no idea|don['’]t know (?:if|whether))\b|可能|也许|也許|かもしれ",
     re.IGNORECASE,
 )
+_ASSISTANT_SELF = re.compile(
+    r"\W*(?:(?:sorry|sadly|no|well|as an ai)\b\W*)*i(?:['’]m| am| don['’]t| do not| can['’]t| cannot| have no)\b(?! \w+ing\b)",
+    re.IGNORECASE,
+)
 _NAME_WORD = re.compile(r"[^\W\d_]+")
 _GOOD = (
     "(?:great|good|nice|cool|awesome|amazing|wonderful|lovely|fun|fine|perfect|beautiful|exciting|interesting|fantastic"
     "|excellent)"
+)
+_LAUGHTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['laughter'])})(?!\w)", re.IGNORECASE)
+_CHATTER = re.compile(rf"(?<!\w)(?:{'|'.join(_LISTS['chatter'])})(?!\w)", re.IGNORECASE)
+_RECORDED = re.compile(rf"\b(?:{'|'.join(_LISTS['recorded'])})\b", re.IGNORECASE)
+_FAREWELL = re.compile(rf"\W*(?:{'|'.join(_LISTS['farewells'])})(?!\w)", re.IGNORECASE)
+_POLITE = re.compile(
+    rf"\W*(?:(?:how|what an?|a|very|that is|that's|that sounds|sounds) )*(?:{'|'.join(_LISTS['polite'])})(?!\w)",
+    re.IGNORECASE,
 )
 _TALK = {name: "|".join(lines).replace("GOOD", _GOOD) for name, lines in _LISTS.items() if "small_talk" in name}
 _SMALL_TALK = re.compile(
@@ -358,12 +382,18 @@ _SMALL_TALK = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
-_NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}")
+_NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}|(?<!\S)[#@]\w|\w[._/@]\w")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'\w+|[Mm]y|[Ww]e|[Ww]e'\w+)\b")
-_SUBJECT = re.compile(r"(?:I|we|it|he|she|they|the|my|our|there)\b(?:'\w+)?(?: \S+){2}", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"(?:(?:I|we|it|he|she|they|there)\b(?:'\w+)?(?: \S+){2}|(?:the|my|our)(?: \S+){3})", re.IGNORECASE
+)
 _OFFER = re.compile(
     r"(?:can|could|would|will|shall|should|may) (?:you|we|i)\b|do you want|soll(?:en)? (?:ich|wir)", re.IGNORECASE
 )
+
+
+ACKNOWLEDGING = frozenset(tokenize(" ".join(_LISTS["acknowledging"]), "en"))
+"""Words of an assistant that say only that it has done or noted something."""
 
 
 def count_denials(text: str) -> int:
@@ -373,6 +403,11 @@ def count_denials(text: str) -> int:
 def is_correction(text: str) -> bool:
     """Return whether a text says that something was wrong or has changed."""
     return _CORRECTION.search(text) is not None
+
+
+def is_about_assistant(text: str) -> bool:
+    """Return whether an assistant talks about itself: "I don't watch games"."""
+    return _ASSISTANT_SELF.match(text) is not None
 
 
 def is_tentative(text: str) -> bool:
@@ -430,6 +465,27 @@ def score_penalties(text: str, language: str) -> float:
         return penalty + (SHORT if score_cues(rest, language) > 0 else FILLER)
     praises = text.endswith(("!", "！")) or not _WORDS["praise"].isdisjoint(split_words(text))
     return penalty + (PRAISE if praises else 0.0)
+
+
+def score_chatter(text: str) -> float:
+    """Return the penalty of jokes and of what is only about the moment, 0 or less."""
+    if is_grave(text):
+        return 0.0
+    text = text.replace("’", "'")
+    joke = LAUGHTER if _LAUGHTER.search(text) else 0.0
+    return joke + (CHATTER if _CHATTER.search(text) else 0.0)
+
+
+def score_reply(text: str, reply: str, shares: bool) -> float:
+    """Return how an assistant's reply judges a statement: it records it, or only reacts. `shares`: it repeats its words."""
+    reply = reply[:200]
+    if _FAREWELL.match(reply):
+        return REACTION
+    if shares or _RECORDED.search(reply):
+        return RECORDED
+    if "?" in reply or _POLITE.match(reply) or guess_language(text) != "en":
+        return 0.0
+    return SLIGHT_REACTION if _DIGIT.search(text) or is_grave(text) else REACTION
 
 
 def _strongest_cue(text: str) -> float:

@@ -1,8 +1,8 @@
 """Context: recalled memory for a prompt within a budget of tokens, as messages and as one text.
 
 Facts and turns that fit the query compete for the budget by their scores. A fact and the turn that it was made of are not both
-shown, unless each adds something. Long texts are represented by their best passage. Each line stands under the day when it was said.
-If nothing fits the query, nothing is shown.
+shown, unless each adds something. Long texts are represented by their best passage. Each line stands under the day
+when it was said. If nothing fits the query, nothing is shown.
 
 Stored text is inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
 reuse the beginning: a fixed preamble, records, what was recalled in the order in which it was said (not by score, which changes
@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ..clock import to_datetime
 from ..core.dispatch import Call
@@ -29,6 +30,7 @@ from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..core.turns import find_foreign_origin, list_newest
 from ..facts.fact_rows import FACTS_PATH
+from ..facts.memories import count_quarantined
 from ..facts.search import FACTS, MAX_QUERY, NOTES, MinTrust
 from ..model.collection import Entry, Place
 from ..model.fields import SessionId, to_instant
@@ -108,7 +110,7 @@ class LeftOut(Response, frozen=True, kw_only=True):
 class Context(Response, frozen=True, kw_only=True):
     """Memory for a prompt, as `messages` and as `text`: records, facts and earlier turns first, in a stable order, then the
     newest turns. Stored text is fenced, so that a model cannot mistake it for instructions. `facts` and `turns` list what was
-    recalled."""
+    recalled. `held`: the number of quarantined facts, which are in no context."""
 
     messages: list[dict[str, str]]
     text: str
@@ -116,6 +118,7 @@ class Context(Response, frozen=True, kw_only=True):
     facts: list[str]
     turns: list[str]
     left_out: list[LeftOut]
+    held: int = 0
 
 
 @owner_operation(
@@ -232,7 +235,7 @@ def _assemble(
     )
     context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in withheld)
     context.left_out.extend(records.left_out)
-    return context
+    return replace(context, held=call.read(lambda space: count_quarantined(space, request.owner.facts)))
 
 
 # -- within a budget -----------------------------------------------------------------------------------------------------

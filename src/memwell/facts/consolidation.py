@@ -30,6 +30,7 @@ from ..model.collection import Entry
 from ..model.fields import SessionId
 from ..screening.secrets import list_answered, mask_secrets
 from ..storage.port import TenantStore, Tx
+from .attribution import attribute_claims
 from .datatypes import Extraction, PlanBody, PlanDraft, Session, StoredPlan, Turn, count_steps, find_session
 from .plans import FLOW_SAID, USER_SAID, Plan, apply_draft, find_last_fact_seq, store_draft, to_response
 from .rules.extractor import extract_with_reasons
@@ -129,7 +130,10 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
-    planted = quote_planted(to_turns(chunk.entries, chunk.session), new)
+    turns = to_turns(chunk.entries, chunk.session)
+    planted = quote_planted(turns, new)
+    by_id = {entry.id: entry for entry in chunk.entries}
+    new = attribute_claims(turns, by_id, new, shared=chunk.session.dialect == "flow")
     return build_plan(chunk.session, [*chunk.before, *chunk.entries], [*new, *planted], neighbours)
 
 

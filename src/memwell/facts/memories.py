@@ -102,10 +102,11 @@ class Memory(Response, frozen=True, kw_only=True):
 
 
 class Memories(Response, frozen=True, kw_only=True):
-    """Memories in the order in which they were written."""
+    """Memories in the order in which they were written. `held`: the number of quarantined facts, which `held` lists."""
 
     memories: list[Memory]
     next_cursor: str | None = None
+    held: int = 0
 
 
 class DeletedMemory(Response, frozen=True, kw_only=True):
@@ -230,14 +231,24 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
             request.limit,
             lambda one: to_cursor("memories_then", one[0], one[1].seq, begun_at),
         )
-        return Memories(memories=_to_memories_then(space, [life for _, life in then]), next_cursor=further)
+        held = count_quarantined(space, facts)
+        return Memories(memories=_to_memories_then(space, [life for _, life in then]), next_cursor=further, held=held)
     path, seq = from_cursor("memories", request.cursor, *start)
     found = _list_facts(space, facts, session, (path, seq), request.limit + 1, condition)
     page, further = cut(found, request.limit, lambda one: to_cursor("memories", one[0], one[1].seq))
     stored = find_stored(space, [entry for _, entry in page])
     return Memories(
-        memories=[to_memory(entry, path, stored.get(entry.id)) for path, entry in page], next_cursor=further
+        memories=[to_memory(entry, path, stored.get(entry.id)) for path, entry in page],
+        next_cursor=further,
+        held=count_quarantined(space, facts),
     )
+
+
+def count_quarantined(space: Space, facts: Place) -> int:
+    """Return the number of facts that are quarantined now."""
+    address = space.address(facts, FACTS_PATH)
+    row = None if address is None else space.tx.row("count_held", address_id=address.id, now=space.now)
+    return 0 if row is None else int(row[0])
 
 
 def _list_facts(
@@ -423,7 +434,8 @@ def list_quarantined(space: Space, request: PageOfMemories) -> Memories:
     (seq,) = from_cursor("held", request.cursor, 0)
     entries = space.after(address, seq, request.limit + 1, kind="held")
     page, further = cut(entries, request.limit, lambda entry: to_cursor("held", entry.seq))
-    return Memories(memories=to_memories(space, page, FACTS_PATH), next_cursor=further)
+    held = count_quarantined(space, request.owner.facts)
+    return Memories(memories=to_memories(space, page, FACTS_PATH), next_cursor=further, held=held)
 
 
 @owner_operation(

@@ -382,5 +382,7 @@ class Query(NamedTuple):
     """Only entries true at this time, as far as is known."""
     min_trust: str | None = None
     """Only entries whose origin is trusted at least as much as this one."""
+    retired: bool = False
+    """Also entries that are retired, such as those that summaries have replaced."""
     full: bool = False
     """Fill up to the limit, also with entries that have nothing in common with the text."""

@@ -138,6 +138,16 @@ _MANNER_ENDS = frozenset({*_VERDICTS, "rival", "others", "machine", "data"})
 _ENDS = _MANNER_ENDS | {"named", "aside"}
 """Cues of a purpose. A sentence without any of these only says how to answer, which is allowed."""
 
+_DIRECTED = frozenset(
+    {
+        "ordered", "yours", "machine", "conceal", "asked", "guard", "aside", "trust", "authority", "keep", "pay", "run",
+    }
+)  # fmt: skip
+"""Cues of a sentence that is directed at an agent, or at what it must protect. Without them, people talk of their life."""
+
+_LEAK = frozenset({"data", "link"})
+"""Cues of data that is sent somewhere."""
+
 
 def _score_cues(sentence: str, lowered: str, words: frozenset[str]) -> str | None:
     """Return the verdict on a sentence whose cues add up to an attack; None for other sentences."""
@@ -147,6 +157,8 @@ def _score_cues(sentence: str, lowered: str, words: frozenset[str]) -> str | Non
     found.update(name for name, pattern in _PATTERNS.items() if pattern.search(lowered))
     if any(name not in _NO_NAMES for name in _NAMED.findall(sentence)):
         found.add("named")
+    if found.isdisjoint(_DIRECTED) and not found >= _LEAK:
+        return None
     if found.isdisjoint(_MANNER_ENDS if "manner" in found else _ENDS):
         return None
     if _BIAS + sum(weight for cues, weight in _WEIGHTS.items() if cues <= found) < _ENOUGH:

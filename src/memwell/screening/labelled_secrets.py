@@ -42,13 +42,13 @@ _KEYS = (
 _NO_OTHER_THING = rf"(?![ _-](?:{_words_of('other things')})\b)"
 _OF = (
     r"(?:[ _-](?:number|again))?"
-    r"(?:,?\s(?:for|of|to|on|at|in|from|with|behind|used|i|we|that|he|she|they|für|von|im|zum|zu|beim|bei|auf|de|en|em|na|w|chez|au|à|op|bij|på|hos|в|на|del|da|do|para|pour|du|della|per"
-    r"|van|voor|till|til|you|which|needed|för|til|от|для|dla)\s(?:[\w'’.&/@-]{1,30}\s){0,9}?[\w'’.&/@-]{0,29}[\w@])?(?:\s\([^()\n]{1,40}\)|,\s[^,.;:!?\n]{1,40},(?=\s))?"
+    r"(?:,?\s(?:for|of|to|on|at|in|from|with|behind|used|i|we|the|that|he|she|they|für|von|im|zum|zu|beim|bei|auf|de|en|em|na|w|chez|au|à|op|bij|på|hos|в|на|del|da|do|para|pour|du|della|per"
+    r"|van|voor|vom|des|der|meine[rs]?|zur|till|til|you|which|needed|för|til|от|для|dla)\s(?:[\w'’.&/@-]{1,30}\s){0,9}?[\w'’.&/@-]{0,29}[\w@])?(?:\s\([^()\n]{1,40}\)|,\s[^,.;:!?\n]{1,40},(?=\s))?"
 )
 """What the secret is for: "at home", "for my router", "I use at work"."""
 _CHANGED = r"(?:set|changed|reset|updated|switched|renamed|turned)"
 _IS = (
-    r"(?:is|are|was|were|be|will\sbe|should\sbe|ist|lautet|war|heißt|est|es|era|é|è|jest|to\sjest|είναι|это|är|er|on)"
+    r"(?:is|are|was|were|be|will\sbe|should\sbe|ist|lautet|war|heißt|est|c['’]est|es|era|é|è|jest|to\sjest|to(?=\s\S*\d)|είναι|это|är|er|on)"
     r"(?:\s(?:now|still|also|just|simply|always|currently|actually|both|only|jetzt|immer|noch|ahora|maintenant)){0,2}"
 )
 _LINK = (
@@ -64,7 +64,10 @@ _ITS = (
 _PASSWORD = re.compile(
     rf"{_NAME}(?:{_OF}{_LINK}|(?P<its>{_ITS}|{_OF}(?:\?\s{{1,3}}(?:it['’]?s\s)?|\s[–—-]\s)))", re.IGNORECASE
 )
-_CHANGE = re.compile(rf"\b(?P<verb>{_CHANGED})\b[^.!?\n]{{0,40}}\b(?:{_NAMES}){_OF}\s(?:back\s)?to\s", re.IGNORECASE)
+_CHANGE = re.compile(
+    rf"\b(?P<verb>{_CHANGED})\b[^.!?\n]{{0,40}}\b(?:{_NAMES}|(?P<weak>log-?in))(?:{_OF}\s(?:back\s)?|{_OF}\sfrom\s\S{{4,40}}\s)to\s",
+    re.IGNORECASE,
+)
 _WEAK_NAME = rf"(?<!\w)(?P<weak>{_join(_SECTIONS['weak'])})(?!\w){_NO_OTHER_THING}"
 _WEAK = re.compile(rf"{_WEAK_NAME}{_OF}{_LINK}", re.IGNORECASE)
 _NEAR = re.compile(rf"(?:{_NAME}|{_WEAK_NAME})", re.IGNORECASE)
@@ -83,19 +86,38 @@ _VALUE_FIRST = re.compile(
 )
 _VALUE = r"[\"'“‘`(]?(?P<value>[^\s\"“”`]{5,59}[\w*#$%&+=/~^@-])"
 _KEY_FIRST = re.compile(
-    rf"(?<!\S)[\"'“‘`(]?(?P<value>[\w+/=.~-]{{12,400}})[\"'”’`)]?,?\s(?:is|was|as|for|are|=|(?:that|it)['’]s)\s"
+    rf"(?<!\S)[\"'“‘`(]?(?P<value>[\w+/=.~-]{{12,400}})[\"'”’`)]?,?\s[(–—-]{{0,2}}\s?"
+    rf"(?:is|was|as|for|are|=|(?:that|it|this)['’]s|this is)\s"
     rf"(?:(?:my|our|the|his|her|their|your|a|its)\s)?(?:[\w'’-]{{1,20}}\s){{0,3}}?(?P<name>{_KEYS})(?!\w)",
     re.IGNORECASE,
 )
 _LOG_IN = r"(?:log(?:ged|ging|s)?|sign(?:ed|ing|s)?)[ -]?(?:in|on|into)|authenticat(?:e|es|ed|ing)"
 _LOGIN_VALUE = re.compile(
-    rf"(?<!\w)(?:{_LOG_IN})(?:\s[\w'’.&-]{{1,30}}){{0,6}}?\s(?:with|using|by (?:typing|entering))\s"
-    rf"(?:[a-z]{{1,9}}\s){{0,2}}?{_VALUE}",
+    rf"(?<!\w)(?:{_LOG_IN})(?:\s[\w'’.&-]{{1,30}}){{0,6}}?\s(?:with|using|by (?:typing|entering)"
+    rf"|(?:i|we|you)\s(?:type|enter|use|put\sin)|,?\s(?:type|enter))\s(?:[a-z]{{1,9}}\s){{0,2}}?{_VALUE}",
+    re.IGNORECASE,
+)
+_UNLOCKS = r"(?:unlocks?|opens?|decrypts?|access(?:es)?)"
+_NETWORK = r"(?:wi-?fi|wlan|wireless|hotspot|router|guest\snetwork|home\snetwork|vpn)"
+_SECURED = (
+    rf"(?:{_NETWORK}|laptop|computer|pc|mac|tablet|phone|account|portal|login|pdf|zip|archive|file|folder|drive|disk|vault|safe|nas|server"
+    r"|mailbox|inbox|keychain|wallet|spreadsheet)"
+)
+_VALUE_OF_THING = re.compile(
+    rf"(?<!\w)(?:for\s(?:the|my|our|his|her|their)\s(?:[\w'’-]{{1,20}}\s){{0,2}}?{_SECURED},?\s(?:(?:just|simply|i|we|you|please)\s){{0,2}}"
+    rf"(?:type|enter|put\sin|use)|{_NETWORK}(?:\s[\w'’-]{{1,20}}){{0,5}}?\s(?:uses|wants|needs|takes|expects|is\s(?:protected|secured)\s(?:by|with)))"
+    rf"\s(?:[a-z]{{1,9}}\s){{0,2}}?{_VALUE}",
+    re.IGNORECASE,
+)
+_LOGIN_AND_VALUE = re.compile(
+    rf"\b(?:account|login|user\s?name|user)\b[^\n@]{{0,40}}?[\s:][\w.+-]{{1,60}}@[\w.-]{{1,60}}\w\s?(?:,|/|\||and|with|\+)\s{{1,3}}{_VALUE}",
     re.IGNORECASE,
 )
 _TYPED_VALUE = re.compile(
     rf"(?<!\S){_VALUE}[\"'”’`)]?,?\s(?:(?:is|was|(?:that|it)['’]s)\s(?:what|the one)\s(?:i|we|you)\s(?:(?:need|have)\sto\s)?"
-    rf"(?:type|enter|{_LOG_IN})|(?:to|lets me)\s(?:{_LOG_IN}))(?!\w)",
+    rf"(?:type|enter|{_LOG_IN})|(?:to|lets me)\s(?:{_LOG_IN})"
+    r"|(?:gets|lets|got)\s[\w'’-]{1,20}\s(?:in(?:to)?|on(?:to)?)(?!\w)"
+    rf"|(?:to|which|that)?\s?{_UNLOCKS}\s(?:(?:my|our|the|his|her|their|your|this)\s)?(?:[\w'’-]{{1,20}}\s){{0,2}}?{_SECURED})(?!\w)",
     re.IGNORECASE,
 )
 _NETWORK_KEY = re.compile(
@@ -123,15 +145,15 @@ _CODE_OF_THING = re.compile(
     re.IGNORECASE,
 )
 _OPENS = r"(?:get\sin(?:to|side)?|enter|open|unlock|disarm|access|log\sin)"
+_TYPES = r"(?:type|enter|press|dial|use|punch\sin|key\sin|tap\sin)"
 _CODE_TO_OPEN = re.compile(
     rf"(?<!\w)(?:(?:code|pin|combination|number)\sto\s{_OPENS}(?:\s[\w'’-]{{1,20}}){{0,4}}?{_CODE_LINK}"
-    rf"|to\s{_OPENS}\s(?:[\w'’-]{{1,20}}\s){{0,2}}?(?:{_words_of('lockable')}),?\s(?:type|enter|press|dial|use)\s"
+    rf"|to\s{_OPENS}\s(?:[\w'’-]{{1,20}}\s){{0,2}}?(?:{_words_of('lockable')}),?\s(?:(?:you|we|i|just|simply|please|one)\s){{0,2}}{_TYPES}\s"
     rf"(?:[a-z]{{1,9}}\s){{0,2}}?|(?:combination|combo)\s(?=\d{{1,2}}-\d{{1,2}}-)){_CODE_VALUE}{_NO_MORE}",
     re.IGNORECASE,
 )
 _OPENED = r"(?:opens?|unlocks?|disarms?|deactivates?|turns?\soff)"
 _IS_OPENED = r"(?:(?:is|gets|can\sbe)\s(?:opened|unlocked|(?:dis)?armed|deactivated|turned\soff)|(?:opens|unlocks))"
-_TYPES = r"(?:type|enter|press|dial|use|punch\sin|key\sin|tap\sin)"
 _ENTERED = rf"(?:with|by|using|(?:when|if|once|after|as\ssoon\sas)\s(?:you|we|i)\s{_TYPES})(?:\s[a-z]{{1,9}}){{0,2}}?\s"
 _THING = rf"(?:(?:my|our|the|his|her|their|your)\s)?(?:[\w'’-]{{1,20}}\s){{0,2}}?(?:{_words_of('lockable')})"
 _CLAUSE_ENDS = r"(?=[\"'”’)*]{0,2}(?:[.,;:!?)\n]|\s*\Z|\s(?:and|but|then|or|so|now|at|since)\b))"
@@ -160,6 +182,29 @@ _WORDS_OF_WALLET = re.compile(
 _SOCIAL_SECURITY = re.compile(
     r"\b(?:ssn|social security (?:number|no\.?))\D{0,15}(?P<value>\d{3}[- ]?\d{2}[- ]?\d{4})\b", re.IGNORECASE
 )
+_SOCIAL = re.compile(r"\bsocial(?: security)?\W{1,3}(?:is\W{1,3})?(?P<value>\d{3}[- ]\d{2}[- ]\d{4})\b", re.IGNORECASE)
+_KEY_BELOW = re.compile(
+    rf"(?<!\w)(?P<before>[\w'’-]{{0,20}}\s)?(?P<name>{_KEYS}|key|{_NAMES})(?!\w)[^\n]{{0,60}}\n\s{{0,8}}[\"'`]{{0,3}}"
+    r"(?P<value>[\w+/=.~-]{16,400})[\"'`]{0,3}[ \t]{0,3}(?=\n|\Z)",
+    re.IGNORECASE,
+)
+_CLIENT_OPTION = re.compile(
+    r"\b(?:(?:mysql\w{0,8}|mariadb\w{0,8})\b[^\n|;]{0,80}?\s-p|sshpass\s-p\s?|redis-cli\b[^\n|;]{0,80}?\s-a\s?"
+    r"|\blogin\b[^\n|;]{0,80}?\s-p\s)[\"']?(?P<value>[^\s\"'$<{-][^\s\"']{4,120})"
+)
+_DIGITS_OF_CARD = re.compile(
+    r"\b(?:the|my|our)\s(?:(?:three|four|six|3|4|6)\s)?(?:secret\s|security\s)?digits\s(?:for|of|on|to|behind|at)\s(?:[\w'’-]{1,20}\s){0,6}?"
+    r"(?:card|debit|credit|visa|mastercard|phone|alarm|door|safe|locker)(?:\s[\w'’-]{1,20}){0,3}?\s(?:are|is|were)\s"
+    r"(?P<value>\d{3,6})(?![\d.,]?\d)",
+    re.IGNORECASE,
+)
+_CODE_OF_LOCK = re.compile(
+    r"\b(?:key\s?box|key\s?safe|lock\s?box|key\s?pad|padlock|(?:suitcase|bike|bicycle|luggage|number|combination|locker|door|gate)\slock"
+    r"|(?:house|burglar)\salarm)\b(?:\s(?:at|of|on|in|by)\s(?:[\w'’-]{1,20}\s?){1,4}?)?"
+    r"(?:\s?[:=]\s?|\s(?:is|wants|takes|needs|expects)\s)"
+    rf"{_CODE_VALUE}{_NO_MORE}{_CLAUSE_ENDS}",
+    re.IGNORECASE,
+)
 _OPTION = re.compile(r"(?<!\S)(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,60}:(?P<value>[^\s\"'$<{][^\s\"']{2,120})")
 
 _ANY_NAME = re.compile(
@@ -181,6 +226,10 @@ _NO_VALUES = load_words(__package__, "not_secrets")
 _ORDINARY = re.compile(r"[A-Za-z]?[a-z]*\d{0,3}|[A-Z]*|[A-Z]{2,}\d{0,7}|\d{1,4}[a-z]{0,2}|v?\d+")
 """A part of a name with hyphens: a word, a number, a version."""
 _PRODUCT = re.compile(r"\d?[A-Za-z]?(?:[A-Z]?[a-z]*|[A-Z]*)\d{0,4}(?:[._/-](?:[A-Z]?[a-z]*|[A-Z]*)\d{0,4})?")
+_NO_PASSWORD = re.compile(
+    r"[A-Za-z]+[-_ ]?v?\d+(?:\.\d+)+\w*\Z|(?:ctrl|alt|shift|cmd|strg|command|option)[+-]", re.IGNORECASE
+)
+"""A name with its version, or keys that are pressed together."""
 _IDENTIFIER = re.compile(r"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+|\d{1,4}+|[\W_])++")
 _HEX = re.compile("[0-9a-f]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -203,13 +252,17 @@ _FUNCTION_WORDS = word_set(
 _PASSWORD_HINTS = word_set(
     """pass pwd pw psw kenn contras senha palavra parola wacht haslo hasło lösen adgang salasana heslo jelsz sifre şifre пароль
     κωδ סיסמה 密码 密碼 口令 パスワード 暗証番号 비밀번호 암호 รหัส mdp login credential creds schl p/w"""
-) | {"log in"}
+) | {"log in", "safe w", "safeword"}
 _KEY_HINTS = word_set("key token secret bearer credential code schl clave clé cle psk")
 _CODE_HINTS = word_set("code pin puk otp cvv cvc combination combo number código")
 
 
-_LOGIN_HINTS = word_set("log sign authenticat type enter")
+_LOGIN_HINTS = word_set("log sign authenticat type enter gets lets got unlock open decrypt access")
 _OPEN_HINTS = word_set("open unlock disarm arme deactivat turn")
+_SECURED_HINTS = word_set("type enter put in use wants needs takes expects protected secured")
+_NO_KEYS = word_set(
+    "commit sha hash checksum digest order tracking ssh-rsa id uuid guid idempotency cache partition s3 object"
+)
 _OTHER_KEYS = word_set("license licence product public primary foreign serial")
 
 
@@ -228,6 +281,13 @@ def _list_rules() -> tuple[_Rule, ...]:
         _Rule(KEY, _KEY_HINTS, _KEY_FIRST, _is_key_first),
         _Rule(PASSWORD, _LOGIN_HINTS, _LOGIN_VALUE, _is_typed),
         _Rule(PASSWORD, _LOGIN_HINTS, _TYPED_VALUE, _is_typed),
+        _Rule(PASSWORD, word_set("account login user"), _LOGIN_AND_VALUE, lambda one: _is_mixed(one["value"])),
+        _Rule(PASSWORD, _SECURED_HINTS, _VALUE_OF_THING, _is_typed),
+        _Rule(KEY, _KEY_HINTS, _KEY_BELOW, _is_key_below),
+        _Rule(PASSWORD, word_set("-p -a"), _CLIENT_OPTION, _is_option),
+        _Rule(CODE, word_set("digit"), _DIGITS_OF_CARD),
+        _Rule(CODE, word_set("lock keypad box safe alarm"), _CODE_OF_LOCK),
+        _Rule("a social security number", word_set("social"), _SOCIAL),
         _Rule(PASSWORD, _KEY_HINTS | word_set("chave chiave"), _NETWORK_KEY, _is_network_key),
         _Rule(CODE, _OPEN_HINTS, _CODE_OPENS),
         _Rule(CODE, _OPEN_HINTS, _CODE_FIRST),
@@ -256,9 +316,13 @@ def iterate_labelled(text: str) -> Iterator[FoundSecret]:
             yield from (FoundSecret(kind, *one.span("value")) for one in iterate_matches(pattern, text) if accept(one))
 
 
+_SINCE = re.compile(r"\b(?:from|since|in|until|around|about|before|after|by)\s\Z")
+
+
 def _is_code(match: re.Match[str]) -> bool:
     """Return True unless it may be a postal code, which is called a PIN code in India."""
-    return not (len(match["value"]) == POSTAL_CODE and _PIN_CODE.match(match[0]))
+    is_postal = len(match["value"]) == POSTAL_CODE and _PIN_CODE.match(match[0])
+    return not is_postal and not _SINCE.search(match.string, match.start(), match.start("value"))
 
 
 def _is_code_of_thing(match: re.Match[str]) -> bool:
@@ -267,17 +331,41 @@ def _is_code_of_thing(match: re.Match[str]) -> bool:
     return not words or words[-1] not in _OTHER_CODES
 
 
+_QUALIFIES = re.compile(r"\s(?:for|of|to|from|in|on|at)\s|[,.;:!)\n]")
+
+
+def _is_key_below(match: re.Match[str]) -> bool:
+    """Return True for a key that fills the line below its name, unless the name is that of another thing."""
+    others = _OTHER_KEYS | _NO_KEYS
+    line = match.string.rfind("\n", max(0, match.start() - 80), match.start()) + 1
+    words = match.string[max(line, match.start() - 80) : match.start("value")].lower().split()
+    is_key = is_random_run(match["value"].rstrip("=")) or _is_key(match)
+    return is_key and others.isdisjoint(word.strip(".,:;()") for word in words)
+
+
+def _is_option(match: re.Match[str]) -> bool:
+    return not _PLACEHOLDER.fullmatch(match["value"]) and not match["value"].isdigit()
+
+
 def _is_key_first(match: re.Match[str]) -> bool:
     """Return True for a key before its name, unless it is a path, a name in code, or a commit that is about tokens."""
     value, name = match["value"], match["name"].lower()
-    is_commit = _HEX.fullmatch(value) and name.rstrip("s") in ("secret", "token", "bearer", "credential")
+    qualified = _QUALIFIES.match(match.string, match.end())  # "… is the token refactoring"
+    is_commit = (
+        _HEX.fullmatch(value) and not qualified and name.rstrip("s") in ("secret", "token", "bearer", "credential")
+    )
     return _is_key(match) and not is_commit and not _IDENTIFIER.fullmatch(value)
 
 
 def _is_typed(match: re.Match[str]) -> bool:
     """Return True for a value that mixes letters and digits, and is no product or version such as `iPhone15`."""
     value = match["value"].rstrip(f"{_ENDING}!?")
-    return _is_mixed(value) and not _is_compound_word(value) and not _PRODUCT.fullmatch(value)
+    return (
+        _is_mixed(value)
+        and not _is_compound_word(value)
+        and not _PRODUCT.fullmatch(value)
+        and not _NO_PASSWORD.match(value)
+    )
 
 
 def _is_network_key(match: re.Match[str]) -> bool:
@@ -298,9 +386,9 @@ def _iterate_passwords(text: str) -> Iterator[FoundSecret]:
             yield FoundSecret(PASSWORD, *span)
     for match in iterate_matches(_CHANGE, text):
         span = _find_value(text, match.end(), is_joined=False)
-        if span and not (
-            match["verb"].lower().endswith("set") and text[slice(*span)].isalpha()
-        ):  # "reset it to continue"
+        if span is None or (match["weak"] and not _is_mixed(text[slice(*span)])):  # "changed my login to Google"
+            continue
+        if not (match["verb"].lower().endswith("set") and text[slice(*span)].isalpha()):  # "reset it to continue"
             yield FoundSecret(PASSWORD, *span)
     for match in iterate_matches(_NEAR, text):
         if span := _find_near(text, match.end()):
@@ -319,7 +407,7 @@ def _is_doubtful(text: str, match: re.Match[str], span: tuple[int, int]) -> bool
     return match["its"].strip() not in ("'s", "’s") and text[slice(*span)].isalpha() and not is_answer
 
 
-_UNSPACED_VALUE = re.compile(r"[!-~]{4,64}")
+_UNSPACED_VALUE = re.compile(r"[!-~]{4,64}|(?=[^\s，。、；！？]{0,20}[0-9])[^\s，。、；！？]{4,64}")
 
 
 def _find_value(text: str, at: int, *, is_joined: bool) -> tuple[int, int] | None:
@@ -414,12 +502,18 @@ def _is_compound_word(value: str) -> bool:
 
 def _is_key(match: re.Match[str]) -> bool:
     name, value = match["name"].lower(), match["value"].rstrip(".-")
+    prefix = match.string[match.start() : match.start("name")].strip().rstrip("_").lower()
     if is_random_run(value):
         return True
     if len(value) < 12 or _PLACEHOLDER.fullmatch(value):
         return False
     if _UUID.fullmatch(value):
-        return name not in ("session token", "id token", "token", "bearer")
+        return name not in ("session token", "id token", "token", "bearer") or prefix in (
+            "api",
+            "access",
+            "secret",
+            "auth",
+        )
     if name.startswith("licen") and _PRODUCT_KEY.fullmatch(value):
         return False
     # letters and digits are mixed as in a token, unlike a name with a version

@@ -9,12 +9,14 @@ likes. All checks take linear time, and a report about a secret never contains t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from ..model.collection import TRUST, Origin
 from ..text.hidden import has_hidden_text, list_disguises, normalise
+from .conventions import is_agreement
 from .injection import find_injection
+from .outside import find_foreign_voice
 from .secrets import find_secret
 
 ORDER: tuple[Origin, ...] = tuple(sorted(get_args(Origin), key=TRUST.__getitem__))
@@ -51,7 +53,8 @@ class Suspicion(NamedTuple):
 def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
     """Return the reason to quarantine a text; None if it is harmless.
 
-    In a text of the assistant, weak cues do not count, because its advice is full of commands. The application may instruct
+    In a text of the assistant, weak cues do not count, because its advice is full of commands. Tools and documents must not
+    speak for the user nor to the agent, while a user may say where to write and how a team works. The application may instruct
     the agent, so its texts are only checked for secrets.
     """
     if (kind := find_secret(text)) is not None:
@@ -61,18 +64,33 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
     if has_hidden_text(text):
         return Suspicion("instruction", "hides text")
     plain = normalise(text)
-    kind = _find_forgery(plain) or _find_planted(plain, advice=origin == "assistant")
+    forged = _find_forgery(plain)
+    if origin == "user":
+        plain = _drop_agreements(plain)
+    kind = forged or _find_planted(plain, advice=origin == "assistant")
+    if kind is None and origin in ("tool", "document"):
+        kind = next(filter(None, map(find_foreign_voice, _cut_sentences(plain))), None)
     if kind is None:
         kind = next((kind for other in list_disguises(plain) if (kind := _find_planted(other, advice=True))), None)
     return Suspicion("instruction", kind) if kind else None
 
 
+def _drop_agreements(text: str) -> str:
+    """Remove the sentences of a user that only say where to write, or how a team works."""
+    sentences = _SENTENCE_END.split(text)
+    kept = [one for one in sentences if not is_agreement(one)]
+    return text if len(kept) == len(sentences) else "\n".join(kept)
+
+
 def _find_planted(text: str, advice: bool) -> str | None:
+    return next((kind for sentence in _cut_sentences(text) if (kind := find_injection(sentence, advice))), None)
+
+
+def _cut_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, and long ones in pieces that overlap."""
     for sentence in _SENTENCE_END.split(text):
         for start in range(0, max(1, len(sentence) - _OVERLAP), _LONGEST - _OVERLAP):
-            if kind := find_injection(sentence[start : start + _LONGEST], advice):
-                return kind
-    return None
+            yield sentence[start : start + _LONGEST]
 
 
 # -- forged turns: roles, chat template marks, tool calls, and pictures whose address carries data away

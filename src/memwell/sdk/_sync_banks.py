@@ -87,10 +87,11 @@ class Bank(Handle):
         added_before: Moment | None = None,
         min_score: float | None = None,
         content_type: str | None = None,
+        include_compacted: bool | None = None,
     ) -> sdk.Matches:
-        """Search the entries of one key, or of all keys."""
+        """Search the entries of one key, or of all keys; with `include_compacted` also those that summaries have replaced."""
         data = omit_none(key=key, filter=filter, added_after=added_after, added_before=added_before)
-        data |= omit_none(min_score=min_score, content_type=content_type)
+        data |= omit_none(min_score=min_score, content_type=content_type, include_compacted=include_compacted)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
         return self._transport.call("banks.search", data)
 

@@ -174,6 +174,11 @@ class _Search:
         self._by_meaning = False
 
     @property
+    def _history(self) -> bool:
+        """True if retired entries are searched too."""
+        return self._query.as_of is not None or self._query.retired
+
+    @property
     def method(self) -> str:
         names = [("words", self._recipe.words or not self._by_meaning), ("meaning", self._by_meaning)]
         return "+".join(name for name, used in names if used) + (" (partly)" if self._partly else "")
@@ -199,7 +204,7 @@ class _Search:
         passages = ranked.find_passages([docid for docid, _, _ in chosen]) if self._query.text else {}
         rows: dict[int, Row] = {}
         if chosen:
-            docids, history = encode_numbers(docid for docid, _, _ in chosen), int(self._query.as_of is not None)
+            docids, history = encode_numbers(docid for docid, _, _ in chosen), int(self._history)
             for row in tx.rows("hits", docids=docids, now=self._now, history=history):
                 if any(part.holds(row[16], row[18], row[3]) for part in snapshot.scope):
                     rows[row[17]] = row
@@ -299,8 +304,7 @@ class _Search:
     ) -> list[Index]:
         """Open the indexes of a scope, and add the vectors that this search computed, in case they were loaded again."""
         named = tuple((model.number, model.name, model.embedder.dimensions) for model in models)
-        history = self._query.as_of is not None
-        keys = [IndexKey(self._reach.key, named, part.collection, part.id, history) for part in scope]
+        keys = [IndexKey(self._reach.key, named, part.collection, part.id, self._history) for part in scope]
         indexes = [self._engine.indexes.current(tx, key, state) for key in keys]
         for index in indexes:
             for space, model in zip(index.spaces, models, strict=True):

@@ -150,6 +150,12 @@ SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id O
 -- The plans of a collection that mention a fact.
 SELECT id FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND steps LIKE :pattern;
 
+-- name: count_held
+-- The number of quarantined facts of an address.
+SELECT COUNT(*) FROM entry
+WHERE tenant = :tenant AND address_id = :address_id
+  AND kind = 'held' AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now);
+
 -- name: facts_in_session
 -- The current facts with evidence in a session, in the order in which they were written.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,

@@ -213,6 +213,8 @@ def _print_memories(found: Memories) -> None:
         _print_memory(memory)
     if not found.memories:
         print_dim("No memories.")
+    if found.held and not any(memory.held for memory in found.memories):
+        print_dim(f"{found.held} quarantined; `memwell flow held` and `memwell user held` list them.")
     print_next_page(found.next_cursor)
 
 
@@ -394,7 +396,8 @@ def _print_context(found: Context) -> None:
     else:
         print_note("Nothing is remembered yet.")
     left = f"{len(found.left_out)} left out" if found.left_out else "nothing left out"
-    print_note(f"{found.tokens} tokens · {count_noun(len(found.facts), 'fact')} · {left}")
+    quarantined = f" · {found.held} quarantined" if found.held else ""
+    print_note(f"{found.tokens} tokens · {count_noun(len(found.facts), 'fact')} · {left}{quarantined}")
     for one in found.left_out:
         print_note(f"{DETAIL}{one.what} {one.id}: {one.reason.replace('_', ' ')}")
 
