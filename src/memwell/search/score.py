@@ -18,7 +18,7 @@ from ..clock import DAY
 from ..errors import Invalid
 from ..storage.port import Tx, encode_numbers
 from . import query, words
-from .calibration import LIGHT_MODEL, SENTENCE_MODEL, estimate_turns, find_usual_similarity
+from .calibration import LIGHT_MODEL, SENTENCE_MODEL, estimate_turns, find_usual_similarity, weigh_rivals
 from .columns import SpaceView, View
 from .embeddings import EmbeddingModel, is_sentence_model
 from .index import MISSING
@@ -125,6 +125,10 @@ def score_views(
     usual = _find_usual_similarities(scorings, len(models))
     for scoring in scorings:
         scoring.rank(usual, also)
+    rivals = [scoring.scores[scoring.statements[scoring.rows]] for scoring in scorings]
+    factor = weigh_rivals(np.concatenate(rivals)) if rivals else 1.0
+    for scoring in scorings:
+        scoring.parts[:, scoring.statements[scoring.rows]] *= factor
     return scorings
 
 
