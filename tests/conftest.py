@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 import typer.main
 import typer.testing
-from hatch_build import fetch_model
+from hatch_build import fetch_models
 
 from memwell.testing import FrozenClock
 
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     killed leaves its files as they are, and a loss of power is played by `conformance/disks.py`.
     """
     if not hasattr(config, "workerinput"):
-        fetch_model()  # a checkout that was never installed has no default model yet
+        fetch_models()  # a checkout that was never installed has no default model yet
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background, where all that tests start would, too
         signal.signal(signal.SIGINT, signal.default_int_handler)

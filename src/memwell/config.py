@@ -53,7 +53,7 @@ SETTINGS = (
         "embedder",
         str,
         "wordllama",
-        "The embedding model of search: `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
+        "The embedding model of search: `minilm` or `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
         "`fastembed:MODEL`, or a plugin's name.",
     ),
     Setting("embedder_url", str, "https://api.openai.com/v1", "The OpenAI-compatible server of `openai:MODEL`."),

@@ -1,4 +1,4 @@
-"""Embedders turn texts into vectors. The setting `MEMWELL_EMBEDDER` chooses one; the default (`wordllama`) works offline.
+"""Embedders turn texts into vectors. The setting `MEMWELL_EMBEDDER` chooses one; `minilm` and `wordllama` work offline.
 
 This module has the interface, and the embedders that need an endpoint, a directory or another package.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GROUP = "memwell.embedders"
 USAGE = (
-    "MEMWELL_EMBEDDER is `wordllama`, `none`, `onnx:DIRECTORY`, `openai:MODEL`, `fastembed:MODEL`, "
+    "MEMWELL_EMBEDDER is `minilm`, `wordllama`, `none`, `onnx:DIRECTORY`, `openai:MODEL`, `fastembed:MODEL`, "
     "or the name of an installed plugin."
 )
 
@@ -38,7 +38,8 @@ class Embedder(Protocol):
 
     Vectors are stored under `id`, so vectors of two models are never compared. `quick` is the number of texts that it can
     embed while a search waits; a background job embeds the rest. An embedder with a true attribute `instant` takes
-    microseconds and may be called inside a transaction. Two texts with a similarity of `floor` are unrelated; with one of
+    microseconds and may be called inside a transaction. One with an attribute `warning` stands in for another that cannot be
+    used; the warning says why. Two texts with a similarity of `floor` are unrelated; with one of
     `ceiling` they mean the same.
     """
 
@@ -63,10 +64,10 @@ class Embedder(Protocol):
 def open_embedder(config: Config) -> Embedder | None:
     """Load the configured embedder, which may take a moment; None if embeddings are switched off."""
     kind, _, name = config.embedder.partition(":")
+    if kind == "minilm":
+        return _open_minilm()
     if kind in ("", "wordllama"):
-        from .wordllama import WordLlama
-
-        return WordLlama()
+        return _open_wordllama()
     if kind == "none":
         return None
     if kind == "onnx" and name:
@@ -86,6 +87,26 @@ def open_embedder(config: Config) -> Embedder | None:
             raise ModelFailed(f"The plugin {kind!r} cannot be loaded: {str(error)[:200]}.") from error
         return embedder
     raise Invalid(USAGE)
+
+
+def open_light_embedder(config: Config) -> Embedder | None:
+    """Load the instant embedder of what the configured one has not embedded yet; None if embeddings are switched off."""
+    return None if config.embedder.partition(":")[0] == "none" else _open_wordllama()
+
+
+def _open_wordllama(warning: str | None = None) -> Embedder:
+    from .wordllama import WordLlama
+
+    return WordLlama(warning=warning)
+
+
+def _open_minilm() -> Embedder:
+    from .minilm import MiniLM
+
+    try:
+        return MiniLM()
+    except ModelFailed as error:
+        return _open_wordllama(f"{error} Until then, search uses `wordllama`, which understands less.")
 
 
 class _Item(msgspec.Struct):

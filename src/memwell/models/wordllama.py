@@ -1,4 +1,4 @@
-"""The default embedder: WordLlama's table of 32,000 word pieces, read from files inside this package.
+"""The light embedder: WordLlama's table of 32,000 word pieces, read from files inside this package.
 
 A text's vector is the mean of the vectors of its distinct pieces. This needs no network and no framework, and takes some
 microseconds per text. The files in `data` are put there when the package is built (`hatch_build.py`).
@@ -43,8 +43,9 @@ class WordLlama:
     floor = 0.05
     ceiling = 0.8
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, warning: str | None = None) -> None:
         folder = folder or DATA
+        self.warning = warning
         self._tokenizer = BytePairTokenizer(folder / TOKENIZER)
         self._table = _load_table(folder / WEIGHTS)
 
@@ -149,4 +150,4 @@ def _load_table(path: Path) -> Any:
 
 
 def _build_file_error(path: Path) -> ModelFailed:
-    return ModelFailed(f"The default model's file {path.name} is missing or damaged: reinstall memwell.")
+    return ModelFailed(f"The model's file {path.name} is missing or damaged: reinstall memwell.")
