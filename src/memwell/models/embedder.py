@@ -65,7 +65,7 @@ def open_embedder(config: Config) -> Embedder | None:
     """Load the configured embedder, which may take a moment; None if embeddings are switched off."""
     kind, _, name = config.embedder.partition(":")
     if kind == "minilm":
-        return _open_minilm()
+        return open_minilm()
     if kind in ("", "wordllama"):
         return _open_wordllama()
     if kind == "none":
@@ -100,11 +100,12 @@ def _open_wordllama(warning: str | None = None) -> Embedder:
     return WordLlama(warning=warning)
 
 
-def _open_minilm() -> Embedder:
+def open_minilm(folder: Path | None = None) -> Embedder:
+    """Load the sentence model; WordLlama with a warning if that is not possible."""
     from .minilm import MiniLM
 
     try:
-        return MiniLM()
+        return MiniLM(folder)
     except ModelFailed as error:
         return _open_wordllama(f"{error} Until then, search uses `wordllama`, which understands less.")
 
