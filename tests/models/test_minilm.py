@@ -280,22 +280,25 @@ def test_the_model_needs_neither_a_framework_nor_a_network() -> None:
 
 
 LAZY = """
-import sys, tempfile
-import memwell
+import os, sys, tempfile
+os.environ["MEMWELL_EMBEDDER"] = "minilm"
 from memwell import Memory
 with tempfile.TemporaryDirectory() as home, Memory(home, worker=False) as memory:
     memory.flow("f").write("The tulips were planted in October.")
     print("onnxruntime" in sys.modules)
+    print([hit.content for hit in memory.flow("f").search("When were the flowers put into the ground?")])
+    print("onnxruntime" in sys.modules)
 """
 
 
-def test_opening_a_memory_and_writing_do_not_load_the_model() -> None:
-    assert run_python(LAZY).strip() == "False"
+def test_the_first_search_loads_the_model_and_nothing_before_it_does() -> None:
+    assert run_python(LAZY).splitlines() == ["False", "['The tulips were planted in October.']", "True"]
 
 
-def test_the_setting_chooses_the_model() -> None:
-    chosen = open_embedder(config.load(embedder="minilm"))
-    assert isinstance(chosen, MiniLM)
+def test_the_setting_chooses_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMWELL_EMBEDDER", raising=False)
+    for settings in (config.load(), config.load(embedder="minilm")):
+        assert isinstance(open_embedder(settings), MiniLM)
     light = open_light_embedder(config.load(embedder="minilm"))
     assert isinstance(light, WordLlama)
     assert light.warning is None

@@ -64,9 +64,9 @@ class Embedder(Protocol):
 def open_embedder(config: Config) -> Embedder | None:
     """Load the configured embedder, which may take a moment; None if embeddings are switched off."""
     kind, _, name = config.embedder.partition(":")
-    if kind == "minilm":
+    if kind in ("", "minilm"):
         return open_minilm()
-    if kind in ("", "wordllama"):
+    if kind == "wordllama":
         return _open_wordllama()
     if kind == "none":
         return None
