@@ -67,7 +67,9 @@ def open_embedder(config: Config) -> Embedder | None:
     if kind in ("", "minilm"):
         return open_minilm()
     if kind == "wordllama":
-        return _open_wordllama()
+        from .wordllama import WordLlama
+
+        return WordLlama()
     if kind == "none":
         return None
     if kind == "onnx" and name:
@@ -91,23 +93,22 @@ def open_embedder(config: Config) -> Embedder | None:
 
 def open_light_embedder(config: Config) -> Embedder | None:
     """Load the instant embedder of what the configured one has not embedded yet; None if embeddings are switched off."""
-    return None if config.embedder.partition(":")[0] == "none" else _open_wordllama()
-
-
-def _open_wordllama(warning: str | None = None) -> Embedder:
     from .wordllama import WordLlama
 
-    return WordLlama(warning=warning)
+    return None if config.embedder.partition(":")[0] == "none" else WordLlama()
 
 
 def open_minilm(folder: Path | None = None) -> Embedder:
     """Load the sentence model; WordLlama with a warning if that is not possible."""
     from .minilm import MiniLM
+    from .wordllama import WordLlama
 
     try:
         return MiniLM(folder)
     except ModelFailed as error:
-        return _open_wordllama(f"{error} Until then, search uses `wordllama`, which understands less.")
+        light = WordLlama()
+        light.warning = f"{error} Until then, search uses `wordllama`, which understands less."
+        return light
 
 
 class _Item(msgspec.Struct):

@@ -40,12 +40,12 @@ class WordLlama:
     dimensions = DIMENSIONS
     instant = True
     quick = 20_000
+    warning: str | None = None
     floor = 0.05
     ceiling = 0.8
 
-    def __init__(self, folder: Path | None = None, warning: str | None = None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         folder = folder or DATA
-        self.warning = warning
         self._tokenizer = BytePairTokenizer(folder / TOKENIZER)
         self._table = _load_table(folder / WEIGHTS)
 
