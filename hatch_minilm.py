@@ -19,6 +19,7 @@ LAYERS, HEADS, WIDTH, INNER, POSITIONS = 6, 12, 384, 1536, 256
 EPSILON = 1e-12
 FLOAT, INT8, INT64 = 1, 3, 7
 """Numbers of ONNX for types."""
+NOTICE = b"all-MiniLM-L6-v2 of sentence-transformers (Apache-2.0), rewritten with weights of seven bits for Memwell."
 HALF = bytes(round((value - 256 if value > 127 else value) / 2) & 255 for value in range(256))
 """For each weight of eight bits, the one of seven."""
 
@@ -64,7 +65,7 @@ class _Graph:
         graph = [*(_field(1, node) for node in self._nodes), _field(2, b"minilm"), *self._constants]
         graph += [_field(11, _declare("pieces", INT64, "length")), _field(12, _declare("vector", FLOAT, WIDTH))]
         version = _field(2, 20)
-        return b"".join([_field(1, 9), _field(7, b"".join(graph)), _field(8, version)])
+        return b"".join([_field(1, 9), _field(6, NOTICE), _field(7, b"".join(graph)), _field(8, version)])
 
     def _embeddings(self) -> str:
         """The sum of the vectors of a piece and of its place."""

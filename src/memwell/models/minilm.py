@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WEIGHTS = "minilm_l6_v2.onnx"
 VOCABULARY = "bert_vocabulary.txt"
 FILES = {
-    WEIGHTS: "35c116da606a7471f4428ed6875378a16f72d7499a989f1a73d943442a2b9e5e",
+    WEIGHTS: "6c216b915b1c97c1bf03b80f2b60b7a951d085bca4832bb89b818bd80524b22a",
     VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
 }
 """The SHA-256 of each file: a damaged model would give vectors without any meaning, and no error."""
