@@ -47,8 +47,8 @@ class MiniLM:
     dimensions = DIMENSIONS
     max_pieces = MAX_PIECES
     with_light = True
-    quick = 128
-    quick_characters = 12_000
+    quick = 400
+    quick_characters = 32_000
     floor = 0.1
     ceiling = 0.8
 
