@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -17,7 +18,16 @@ from .follow_ups import (
     phrase_answer,
 )
 from .irony import Tone
-from .keep_or_drop import Context, Group, ParsedTurn, drop_duplicates, parse_turn, select_groups
+from .keep_or_drop import (
+    MIN_CONTENT,
+    Context,
+    Group,
+    ParsedTurn,
+    drop_duplicates,
+    parse_turn,
+    says_little,
+    select_groups,
+)
 from .phrase import Phrase, Scene, Speaker, phrase_attachment, phrase_group, strip_quotation_marks
 from .referents import GroupCounts, resolve_pronoun
 from .reports import extract_named_items, phrase_report, select_reports
@@ -119,6 +129,8 @@ class _Conversation:
             text, start, end, complete = first.text, first.start, first.end, len(statements) == 1
         else:
             return None
+        if self._alone and says_little(text):
+            return None
         said = phrase_answer(asking.question, text, self._speaker(turn))
         sources = (Source(turn.id, start, end), _whole_turn(asking.turn))
         tone = first.tone if first else Tone.SINCERE
@@ -174,11 +186,13 @@ class _Conversation:
 
     def _find_before(self, parsed: ParsedTurn, statement: Statement) -> EarlierStatement | None:
         """Return the statement before, in the turn or in the last turns of its speaker."""
-        earlier = [one for one in parsed.statements if one.at < statement.at and one.english]
+        at = bisect_left(parsed.statements, statement.at, key=lambda one: one.at)
+        nearest = reversed(parsed.statements[max(0, at - MAX_BEFORE) : at])
+        earlier = next((one for one in nearest if one.english and len(one.content) >= MIN_CONTENT), None)
         if earlier:
-            return EarlierStatement(parsed.turn, earlier[-1])
-        own = (one for one in islice(self._before, MAX_BEFORE) if one.turn.speaker == parsed.turn.speaker)
-        return next((one for one in own if one.statement.english), None)
+            return EarlierStatement(parsed.turn, earlier)
+        own = [one for one in islice(self._before, MAX_BEFORE) if one.turn.speaker == parsed.turn.speaker]
+        return next((one for one in own if one.statement.english and len(one.statement.content) >= MIN_CONTENT), None)
 
     def _speaker(self, turn: Turn, words: str = "") -> Speaker:
         others = [name for name in self._people if name != turn.speaker]

@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..datatypes import Turn
 from ..wording import MONTHS
-
-if TYPE_CHECKING:
-    from .statement import Statement
 from .phrase import (
     IRREGULAR_PAST,
     Speaker,
@@ -25,6 +22,7 @@ from .phrase import (
     third_person,
     third_person_verb,
 )
+from .statement import Statement, content_stems
 
 MAX_AMENDMENT = 80
 """Maximum length of a correction that consists of a value."""
@@ -194,7 +192,6 @@ _FINITE = re.compile(
     r"lives?|makes?|gives?|wrote|left|went|called|named)\b|\b(?:I|we|you|he|she|they|it|who)\b|'(?:s|m|re|ve|ll)\b|n't\b|\b\w{3,}(?:ed|ves)\b",
     re.IGNORECASE,
 )
-MAX_FRAGMENT_WORDS = 9
 
 
 def is_fragment_answer(question: str, statement: Statement) -> bool:
@@ -202,9 +199,10 @@ def is_fragment_answer(question: str, statement: Statement) -> bool:
     words = statement.text.rstrip(".! ")
     if not question or len(question.split()) > MAX_QUESTION_WORDS or not statement.english or statement.own:
         return False
-    if not 0 < len(words.split()) <= MAX_FRAGMENT_WORDS or _REACTION.match(words) or not statement.content:
+    if not 0 < len(words.split()) <= MAX_ANSWER_WORDS or _REACTION.match(words) or not statement.content:
         return False
-    return _FINITE.search(words) is None
+    shared = content_stems(question) & statement.content  # "61 sites" stands alone after "How many sites?"
+    return _FINITE.search(words) is None and not shared
 
 
 def phrase_answer(question: str, answer: str, who: Speaker) -> str:
@@ -224,7 +222,7 @@ def _to_statement(question: str, answer: str, who: Speaker) -> str | None:
     if match := _HOW_MANY.fullmatch(question):
         return _phrase_count(who, match[2].lower(), match[3], f"{_uncapitalize(answer)} {match[1]}")
     if (match := _COUNTED.fullmatch(question)) and "you" not in question.lower().split():
-        return f"{answer} {match[1]}."
+        return f"{answer[:1].upper()}{answer[1:]} {match[1]}."
     if match := _YOUR.fullmatch(question):
         thing, verb = match[1].partition(" ")[2], "are" if " are " in question else "is"
         return f"{possessive(who.name)} {_to_speaker(thing, who)} {verb} {answer}."

@@ -20,6 +20,8 @@ _UNREAL = re.compile("|".join(_DATA["unreal"]), re.IGNORECASE)
 _IRONY = re.compile("|".join(_DATA["irony"]), re.IGNORECASE)
 _LEAD = re.compile(r"([^,;.!?:–—\n]{1,24})[,;!:–—]\s*(?=\S)")
 MAX_LEADS = 3
+MAX_SAMPLE = 2000
+"""Number of characters by which a language is recognised."""
 _ASKS_AGAIN = re.compile(r"[,;]\s*(?:¿|(?P<word>[^\W\d_]+(?:['’-][^\W\d_]+)*)\s)[^,;?]{1,200}\?\W*\Z")
 _TAG = re.compile(
     r"[,;]\s*¿?(?:verdad|no|cierto|oder|nicht wahr|ne|gell|non|n['’]est-ce pas|né|certo|vero|giusto|toch|hè|ok)\s*\?\W*\Z",
@@ -43,7 +45,7 @@ def _words_of(language: str) -> _Words:
 
 def find_language(text: str) -> str | None:
     """Return the code of the language whose common words a text has most; None if it has none."""
-    words = {word.lower().replace("’", "'") for word in _WORD.findall(text)}
+    words = {word.lower().replace("’", "'") for word in _WORD.findall(text[:MAX_SAMPLE])}
     counts = {
         code: len(words & one.stop) + len(words & (one.own | one.filler)) / 2
         for code, one in ((code, _words_of(code)) for code in LANGUAGES)

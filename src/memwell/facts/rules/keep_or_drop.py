@@ -41,7 +41,7 @@ from .passages import (
     split_remarks,
     split_sentences,
 )
-from .statement import TRAITS, Statement, content_stems, parse_sentence
+from .statement import TRAITS, Statement, content_stems, is_only_chat, parse_sentence
 
 
 class Drop(ReasonCode):
@@ -120,6 +120,8 @@ def parse_turn(turn: Turn, names: Collection[str], alone: bool = False) -> Parse
         else:
             plain.append(sentence)
         reason = _find_sentence_drop(sentence, asks, last) or _TONE_DROPS.get(tone)
+        if reason is None and alone and is_in_english and is_only_chat(sentence.text):
+            reason = Drop.SMALL_TALK
         if reason is None and not is_in_english and not turn.note:
             reason = _find_foreign_drop(sentence.text, language)
         if reason is None:
@@ -157,10 +159,11 @@ def _split(turn: Turn, text: str, sentences: Sequence[Sentence], alone: bool) ->
     """Split sentences into clauses that can stand alone."""
     english, mixed = is_english(text), may_be_mixed(text)
     clauses: list[_Clause] = []
+    of_turn = find_language(text) if mixed or not english else None
     for n, one in enumerate(sentences):
         is_in_english = is_english(one.text, english) if mixed else english
         if not is_in_english:
-            language = find_language(one.text) or find_language(text)
+            language = find_language(one.text) or of_turn
             parts = [strip_lead(part, language) for part in split_question(strip_lead(one, language), language)]
             clauses += [_Clause(part, is_english(part.text, english), language, Tone.SINCERE) for part in parts]
             continue
@@ -375,13 +378,38 @@ def _select_informative(
 def _is_always_kept(statement: Statement, context: Context) -> bool:
     if statement.wanted or not statement.english:
         return True
-    if statement.tone is Tone.UNSURE and not statement.own:
-        return False
+    if statement.tone is Tone.UNSURE:
+        return statement.own
+    if context.alone and _is_plain_fact(statement):
+        return True
     if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
     if statement.to_other or not statement.own:
         return False
     return context.alone or (statement.kind != "statement" and not statement.dangling)
+
+
+_PLAIN_FACT = re.compile(
+    r"(?!(?:that|this|these|those|there|here|what|which|who|how|why|one|nothing|everything|something|anything|all|it|sounds|looks|let|maybe|perhaps)\b)"
+    r"(?:[\w'’./+-]+ ){1,6}?(?:is|are|was|were|has|have|had|must|needs?|comes?|goes|starts?|ends?|runs?|uses?|takes?|costs?|lives?|works?|arrived?|broke|died|leaks?|crash(?:es|ed)|sits?|stays?"
+    r"|closes?|opens?|expires?|belongs?|means?|cannot|can't|can|will|won't|gets?|makes?|joins?|wants?|prefers?|hates?|likes?|sends?|pays?|found|told|gave|handles?|owns?|reports?|approves?)\b",
+    re.IGNORECASE,
+)
+_SPECIFIC = re.compile(r"\d|(?<=\w )(?-i:[A-Z])[\w-]+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
+
+
+def _is_plain_fact(statement: Statement) -> bool:
+    """Return True for a statement about something in the speaker's world: "Tiles come from Fliesen Huber"."""
+    if statement.to_other or statement.dangling or statement.urging or statement.text.endswith("!!"):
+        return False
+    if _PLAIN_FACT.match(statement.text):
+        return len(statement.content) >= MIN_CONTENT
+    return len(statement.content) > MIN_CONTENT and _SPECIFIC.search(statement.text) is not None
+
+
+def says_little(text: str) -> bool:
+    """Return True for agreement, and for statements about this moment only."""
+    return _AGREES.match(text) is not None or _MOMENT.match(text) is not None
 
 
 def _is_about_named_person(statement: Statement) -> bool:

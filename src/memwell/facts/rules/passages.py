@@ -58,15 +58,15 @@ def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
     if mark[0] != ".":
         return False
     before = (text[max(0, mark.start() - 8) : mark.start()].split() or [""])[-1]
-    if before.isdigit() and len(before) <= 3:
-        line = mark.start() - len(before)
-        return line == 0 or text[line - 1] == "\n"
     if (
         before.isdigit()
         and len(before) <= MAX_ORDINAL
         and _BEFORE_ORDINAL.search(text, max(0, mark.start() - 16), mark.start())
     ):
         return True
+    if before.isdigit() and len(before) <= 3:
+        line = mark.start() - len(before)
+        return line == 0 or text[line - 1] == "\n"
     if before.lower() not in _ABBREVIATIONS:
         return len(before) == 1 and before.isupper() and before != "I"
     following = text[mark.end() : mark.end() + 2].strip()
@@ -225,6 +225,7 @@ _SUBORDINATE = re.compile(
 )
 _QUOTED = re.compile(r"[\"“”«»]|(?<!\w)['‘]")
 MIN_REMARK = 3
+_POINTS_BACK = re.compile(r"\b(?:it|them|him|her|there|one|ones|instead|too|then|either|both)\W*\Z", re.IGNORECASE)
 _DEPENDENT = re.compile(r"(?:all|most|half|a third|some|none|both) of (?:them|which|whom)\b", re.IGNORECASE)
 
 
@@ -250,7 +251,7 @@ def split_remarks(sentence: Sentence) -> list[Sentence]:
             or _DEPENDENT.match(right)
         ):
             continue
-        if _FINITE.search(left) is None or left.count("(") != left.count(")"):
+        if _POINTS_BACK.search(right) or _FINITE.search(left) is None or left.count("(") != left.count(")"):
             continue
         parts.append(
             Sentence(

@@ -82,6 +82,8 @@ def is_request(text: str) -> bool:
         return False
     denied = _DENIED.fullmatch(words)
     if denied:
+        if denied["no"].lower() in ("stop", "avoid"):
+            return _is_doing(denied["verb"].lower())
         return denied["verb"].lower() not in _NOT_DENIED and (
             denied["no"].lower() != "never" or _is_verb(denied["verb"])
         )
@@ -111,6 +113,12 @@ _OF_STYLE = word_set("use keep answer reply write format give show speak talk re
 def _strip(text: str) -> str:
     """Remove "please" and words that only introduce a request."""
     return _STRIPPED.sub("", text.strip().rstrip(".!… ")).strip(" ,")
+
+
+def _is_doing(word: str) -> bool:
+    """Return True for "using" and "calling"."""
+    stem = word.removesuffix("ing")
+    return stem != word and not VERBS.isdisjoint((stem, f"{stem}e", stem[:-1]))
 
 
 def _is_verb(word: str) -> bool:

@@ -92,7 +92,7 @@ _CHAT = re.compile(
     r"""\W*(?:(?:ok|okay|k|kk|fine|good|great|perfect|brilliant|agreed|done|yes|yep|yup|yeah|no|nope|nah|lol|haha+|ugh|phew|hm+|mhm|aha|right|sure|also|oh|btw|fyi
     |oh\ wow|hi\ again|hey\ again|me\ again|hello\ again|good\ question|good\ idea|good\ point|(?:a\ )?(?:little|small|quick|short)\ (?:update|question|thing)|update
     |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so|well|anyway|correct|exactly|true
-    |thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me|will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
+    |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me|will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
     |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but|yes\ but|no\ but)\s+(?=(?:im|i|my|we|our|the|a|an|no|not|one|there|it|its|use|don['’]?t|please|pls)\b|I\b|[A-Z]\w+\s|\w+\s(?:is|are|was|were|has|needs|goes|comes)\b))
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -112,6 +112,13 @@ def strip_chat(text: str) -> str:
             break
         text = text[lead.end() :]
     return _CHAT_END.sub("", text) or text
+
+
+def is_only_chat(text: str) -> bool:
+    """Return True for "Little update." and "ok great!"."""
+    rest = strip_chat(text).rstrip(" .!…") + ","
+    lead = _CHAT.match(rest)
+    return lead is not None and lead.end() == len(rest)
 
 
 # -- lead-ins
@@ -154,6 +161,10 @@ _AFTER_NOUNS = word_set("and or is was of can will has")
 _DENIALS = word_set("can't cannot couldn't didn't won't haven't wouldn't")
 _NOT_PAST = word_set("agreed could might must would should let set put read need cut hit ground left")
 _AFTER_DOING = word_set("on to for about at in forward through up out into with from my some a an")
+_UNDERTAKINGS = word_set(
+    "planning preparing learning training building writing studying travelling traveling flying staying renovating organising organizing expecting"
+)
+"""Verbs of what a person undertakes: "Planning 9 days in Iceland"."""
 _NOT_DOING = word_set("according judging depending owing compared considering regarding including")
 _FINITE = re.compile(
     r"'s\b|\b(?:is|are|was|were|has|have|had|can|will|would|does|did|made|gave|felt|\w{2,}(?:ngs|kes|lps|oks|els|ves|ans|ets|eps|ows|nds|ems|rns))\b",
@@ -210,6 +221,8 @@ def add_subject(sentence: str) -> str:
     own_past = is_past(first) and first.isalpha() and first not in _NOT_PAST
     if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or own_past:
         return f"I {rest}"
+    if first in _UNDERTAKINGS and _FINITE.search(sentence.partition(",")[0]) is None:
+        return f"I am {rest}"
     doing = first.endswith("ing") and first not in _NOT_DOING and second in _AFTER_DOING
     return f"I am {rest}" if doing and _FINITE.search(sentence) is None else sentence
 
@@ -317,7 +330,7 @@ _HEDGED = re.compile(
     re.IGNORECASE,
 )
 _STRESSED = re.compile(
-    r"\b(?:always|never|allerg\w+|important|must|cannot|can't stand|urgent|deadline|medication|diagnosed|emergency)\b",
+    r"\b(?:allerg\w+|important|must|cannot|can't stand|urgent|deadline|medication|diagnosed|emergency)\b",
     re.IGNORECASE,
 )
 _REQUEST = re.compile(
@@ -351,7 +364,7 @@ _ABOUT = {
     for name, patterns in load_sections(__package__, "importance").items()
 }
 VITAL = 0.95
-LEAST = {"constraint": 0.75, "contact": 0.7}
+LEAST = {"constraint": 0.75, "contact": 0.7, "need": 0.55}
 """Minimum importance of statements about a subject."""
 MAX_PASSING = 0.45
 _SUBJECT_SAMPLE = 600
