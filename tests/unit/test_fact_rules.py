@@ -167,7 +167,10 @@ def test_a_system_states_nothing_and_a_tool_little() -> None:
         ("use tabs, not spaces", "The user wants the assistant to use tabs, not spaces."),
         ("no messages after 9 pm", "The user wants no messages after 9 pm."),
         ("Never schedule meetings on Fridays", "The user wants the assistant never to schedule meetings on Fridays."),
-        ("pls keep your replies under 100 words", "The user wants the assistant to keep the assistant's replies under 100 words."),
+        (
+            "pls keep your replies under 100 words",
+            "The user wants the assistant to keep the assistant's replies under 100 words.",
+        ),
         ("Round prices to 5 cents when you quote me", 'The user wants: "Round prices to 5 cents when you quote me."'),
         ("litres everywhere, never gallons", "The user wants litres everywhere, never gallons."),
     ],
@@ -178,7 +181,10 @@ def test_an_instruction_is_kept_as_one(text: str, fact: str) -> None:
     assert found.importance >= 0.9
 
 
-@cases("text", ["Run the tests", "book it please", "Order 4711 has not arrived", "Test results are in the drawer", "Don't worry!"])
+@cases(
+    "text",
+    ["Run the tests", "book it please", "Order 4711 has not arrived", "Test results are in the drawer", "Don't worry!"],
+)
 def test_a_command_for_once_is_no_instruction(text: str) -> None:
     assert all(fact.kind != "instruction" for fact in facts(("user", text)))
 

@@ -32,10 +32,12 @@ from .phrase import Phrase, Scene, Speaker, phrase_attachment, phrase_group, str
 from .referents import GroupCounts, resolve_pronoun
 from .reports import extract_named_items, phrase_report, select_reports
 from .requests import is_request, phrase_request
-from .statement import Statement, confidence, find_subject, importance
+from .statement import Statement, confidence, find_subject, importance, strip_chat
 
 MAX_REMEMBERED = 24
 """Number of earlier statements that a correction may refer to."""
+MAX_ASKED = 2
+"""Number of turns of people before a recommendation, in which it may have been asked for."""
 MAX_BEFORE = 2
 """Number of earlier statements that a pronoun may refer to."""
 
@@ -63,6 +65,8 @@ class _Conversation:
         self._seen: set[str] = set()
         self._before: deque[EarlierStatement] = deque(maxlen=MAX_REMEMBERED)
         self._last: ParsedTurn | None = None
+        self._asked: deque[str] = deque(maxlen=MAX_ASKED)
+        self._ironic = False
         self._groups = GroupCounts()
         for turn in turns:
             if turn.role not in NOT_PEOPLE:
@@ -70,7 +74,8 @@ class _Conversation:
 
     def read(self, turn: Turn) -> Iterable[Candidate]:
         """Return the candidates of a turn without duplicates."""
-        parsed = parse_turn(turn, self._names, self._alone)
+        parsed = parse_turn(turn, self._names, self._alone, self._ironic)
+        self._ironic = self._ironic or parsed.ironic
         self.dropped += parsed.dropped
         if turn.role == "system":
             return ()
@@ -79,6 +84,8 @@ class _Conversation:
         self._seen |= parsed.words
         self._before.extendleft(EarlierStatement(turn, one) for one in parsed.statements[-MAX_REMEMBERED:])
         self._last = parsed
+        if turn.role not in NOT_PEOPLE:
+            self._asked.append(turn.text)
         return candidates
 
     def _extract(self, parsed: ParsedTurn) -> Iterator[Candidate]:
@@ -86,8 +93,7 @@ class _Conversation:
         if role not in ("assistant", "tool"):
             yield from self._extract_from_person(parsed)
             return
-        last = self._last
-        kept, dropped = select_reports(parsed, last.turn.text if last and last.turn.role not in NOT_PEOPLE else "")
+        kept, dropped = select_reports(parsed, list(self._asked))
         self.dropped += dropped
         listener = self._people[0] if len(self._people) == 1 else "the user"
         yield from (phrase_report(parsed.turn, report, listener) for report in kept)
@@ -129,7 +135,7 @@ class _Conversation:
             text, start, end, complete = first.text, first.start, first.end, len(statements) == 1
         else:
             return None
-        if self._alone and says_little(text):
+        if self._alone and says_little(strip_chat(text)):
             return None
         said = phrase_answer(asking.question, text, self._speaker(turn))
         sources = (Source(turn.id, start, end), _whole_turn(asking.turn))

@@ -189,7 +189,7 @@ def is_answer(question: str, answer: str, alone: bool) -> bool:
 
 _FINITE = re.compile(
     r"\b(?:is|are|was|were|has|have|had|isn't|aren't|am|im|do|does|did|can|can't|cannot|will|won't|must|need|needs|want|wants|like|likes|love|hate|prefer|got|go|goes|takes?|works?|runs?|"
-    r"lives?|makes?|gives?|wrote|left|went|called|named)\b|\b(?:I|we|you|he|she|they|it|who)\b|'(?:s|m|re|ve|ll)\b|n't\b|\b\w{3,}(?:ed|ves)\b",
+    r"lives?|makes?|gives?|wrote|went|called|named)\b|\b(?:I|we|you|he|she|they|it|who)\b|'(?:s|m|re|ve|ll)\b|n't\b|\b\w{3,}(?:ed|ves)\b",
     re.IGNORECASE,
 )
 
@@ -199,7 +199,9 @@ def is_fragment_answer(question: str, statement: Statement) -> bool:
     words = statement.text.rstrip(".! ")
     if not question or len(question.split()) > MAX_QUESTION_WORDS or not statement.english or statement.own:
         return False
-    if not 0 < len(words.split()) <= MAX_ANSWER_WORDS or _REACTION.match(words) or not statement.content:
+    if not 0 < len(words.split()) <= MAX_ANSWER_WORDS or _REACTION.match(words) or _REACTION.match(statement.verbatim):
+        return False
+    if not statement.content:
         return False
     shared = content_stems(question) & statement.content  # "61 sites" stands alone after "How many sites?"
     return _FINITE.search(words) is None and not shared

@@ -47,7 +47,7 @@ _PRAISE_OPENING = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _COMPLAINT = re.compile(
-    r"""\b(?:another|yet\ another|again|still\ (?:no|not|broken|down|waiting)|for\ the\ (?:\w+)\ time|crash(?:ed|es)?|broke(?:n)?|fail(?:s|ed|ure)?|bug|late|delayed
+    r"""\b(?:another|yet\ another|again|still\ (?:no|not|broken|down|waiting)|for\ the\ (?:\w+)\ time|crash(?:ed|es)?|died|dies|dead|leak(?:s|ed|ing)?|stopped\ working|broke(?:n)?|fail(?:s|ed|ure)?|bug|late|delayed
     |lost|refused|cancelled|canceled|ignored|exactly\ as\ (?:promised|advertised|expected)|on\ hold|error|outage|down|useless|wrong|nobody|no\ one|twice|hours)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -88,17 +88,44 @@ _HEARSAY = re.compile(
 )
 
 
-def find_tone(text: str, following: str = "") -> Tone:
-    """Return how a sentence is meant. `following`: the next sentence, which may take it back."""
+_DELIGHT = re.compile(
+    r"\b(?:over the moon|thrilled|delighted|couldn't be happier|so happy|overjoyed|ecstatic|(?:just|so|really|absolutely|simply) (?:love|adore|enjoy)(?:s|d)?"
+    r"|the best\b|love it|made my day|world[- ]class|outstanding|impressive)",
+    re.IGNORECASE,
+)
+_BURDEN = (
+    "waiting|paying|carrying|cleaning|scrubbing|repeating|explaining|calling|queu(?:e)?ing|standing|sitting|staring|debugging|refreshing|restarting|rebooting|filling|arguing|"
+    "begging|chasing|getting|being|having to|resetting|re-?entering|typing|losing|missing|sweating|freezing"
+)
+_LOVES_BURDEN = re.compile(
+    rf"\b(?:just|so|simply|absolutely)\s+(?:love|adore|enjoy)(?:s|d)?\s+(?:{_BURDEN})\b", re.IGNORECASE
+)
+_WOULD = re.compile(r"\bwould\b|'d\b", re.IGNORECASE)
+
+
+def is_praise_of_trouble(text: str) -> bool:
+    """Return True for "Great, another crash", which may be meant as it is said or not."""
+    praise = _PRAISE_OPENING.fullmatch(text[:_SAMPLE].replace("’", "'"))
+    return praise is not None and _COMPLAINT.search(praise["rest"]) is not None
+
+
+def find_tone(text: str, following: str = "", ironic: bool = False) -> Tone:
+    """Return how a sentence is meant. `following`: the next sentence, which may take it back. `ironic`: the speaker was ironic before."""
     text = text[:_SAMPLE].replace("’", "'")
     if _TAKEN_BACK.match(following.replace("’", "'")):
         return Tone.IRONIC
-    if _IRONIC.search(text) or _TAKEN_BACK.match(text):
+    if (
+        _IRONIC.search(text)
+        or _TAKEN_BACK.match(text)
+        or _LOVES_BURDEN.search(text)
+        or (ironic and _DELIGHT.search(text))
+    ):
         return Tone.IRONIC
+    if _JOKING.search(text) and _WOULD.search(text):
+        return Tone.UNREAL
     if _UNREAL.match(text) and not _WISHED_STATE.match(text):
         return Tone.UNREAL
-    praise = _PRAISE_OPENING.fullmatch(text)
-    if praise and _COMPLAINT.search(praise["rest"]):
+    if is_praise_of_trouble(text):
         return Tone.UNSURE
     if any(pattern.search(text) for pattern in (_JOKING, _NOT_LIKE, _SPEECH, _JOKE_INSIDE)) or _WHOLE_QUOTE.match(text):
         return Tone.UNSURE

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ...text.word_sets import load_sections, load_words, word_set
 from ..datatypes import NOT_PEOPLE, Candidate, DroppedSentence, ReasonCode, Turn
 from .foreign import find_language, is_ironic, is_unreal, says_nothing, split_question, strip_lead
-from .irony import Tone, find_tone
+from .irony import Tone, find_tone, is_praise_of_trouble
 from .passages import (
     MAX_SENTENCE,
     Sentence,
@@ -89,13 +89,15 @@ class ParsedTurn(NamedTuple):
     attachments: tuple[Sentence, ...] = ()
     """Descriptions of pictures and files in brackets: "[shares a photo of a dog]"."""
     words: frozenset[str] = frozenset()
+    ironic: bool = False
+    """A sentence is certainly or perhaps ironic."""
     dropped: tuple[DroppedSentence, ...] = ()
 
 
-def parse_turn(turn: Turn, names: Collection[str], alone: bool = False) -> ParsedTurn:
+def parse_turn(turn: Turn, names: Collection[str], alone: bool = False, ironic: bool = False) -> ParsedTurn:
     """Split a turn into statements. `names`: the names by which a speaker may be addressed, in lower case.
 
-    `alone`: the speaker is the only person in the conversation.
+    `alone`: the speaker is the only person in the conversation. `ironic`: the speaker was ironic before.
     """
     if turn.role == "system":
         return ParsedTurn(turn, dropped=(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN),))
@@ -108,7 +110,7 @@ def parse_turn(turn: Turn, names: Collection[str], alone: bool = False) -> Parse
     if len(sincere) < len(pieces):
         dropped += [to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in sincere]
     alone = alone and turn.role not in NOT_PEOPLE
-    clauses = _split(turn, text, sincere, alone)
+    clauses = _split(turn, text, sincere, alone, ironic)
     questions: list[str] = []
     plain: list[Sentence] = []
     statements: list[Statement] = []
@@ -140,6 +142,9 @@ def parse_turn(turn: Turn, names: Collection[str], alone: bool = False) -> Parse
         attachments=tuple(attachments),
         words=content_stems(text),
         dropped=tuple(dropped),
+        ironic=any(one.tone is Tone.IRONIC or is_praise_of_trouble(one.sentence.text) for one in clauses)
+        if alone
+        else False,
     )
 
 
@@ -155,7 +160,7 @@ class _Clause(NamedTuple):
 _TONE_DROPS = {Tone.IRONIC: Drop.SARCASM, Tone.UNREAL: Drop.HYPOTHETICAL}
 
 
-def _split(turn: Turn, text: str, sentences: Sequence[Sentence], alone: bool) -> list[_Clause]:
+def _split(turn: Turn, text: str, sentences: Sequence[Sentence], alone: bool, ironic: bool) -> list[_Clause]:
     """Split sentences into clauses that can stand alone."""
     english, mixed = is_english(text), may_be_mixed(text)
     clauses: list[_Clause] = []
@@ -168,7 +173,8 @@ def _split(turn: Turn, text: str, sentences: Sequence[Sentence], alone: bool) ->
             clauses += [_Clause(part, is_english(part.text, english), language, Tone.SINCERE) for part in parts]
             continue
         following = sentences[n + 1].text if n + 1 < len(sentences) else ""
-        tone = find_tone(one.text, following) if alone and not turn.note else Tone.SINCERE
+        tone = find_tone(one.text, following, ironic) if alone and not turn.note else Tone.SINCERE
+        ironic = ironic or tone is Tone.IRONIC or is_praise_of_trouble(one.text)
         parts = [clause for part in split_off_question(one, alone) for clause in split_clauses(part)]
         if alone:
             parts = [item for part in parts for remark in split_remarks(part) for item in split_list(remark, TRAITS)]
@@ -270,8 +276,8 @@ _AGREES = re.compile(
 )
 """Agreement and answers without content."""
 _MOMENT = re.compile(
-    r"\W*(?:(?:i'?m |i am |just |still |ok |nothing,? |not much,? )*(?:waiting for|on my way|heading (?:out|home|off)|off to (?:bed|lunch|work)|about to leave|sitting (?:in|on|at) (?:a|the)|stuck in"
-    r"|bored|hungry|tired|sleepy|freezing|back now|at (?:lunch|the gym)|watching|scrolling|in a (?:meeting|queue|rush))\b|.{0,40}\b(?:is|are) here\b\W*$|lunch time|lunchtime|coffee time|bed ?time"
+    r"\W*(?:(?:i'?m |i am |i |just |still |ok |nothing,? |not much,? )*(?:waiting for|on my way|heading (?:out|home|off)|off to (?:bed|lunch|work)|about to leave|sitting (?:in|on|at) (?:a|the)|stuck in"
+    r"|bored|hungry|tired|sleepy|freezing|back now|at (?:lunch|the gym)|watching|scrolling|in a (?:meeting|queue|rush))\b|.{0,40}\b(?:is|are) here\b\W*$|(?:have|enjoy) (?:a |an |your )?(?:nice|good|great|lovely|wonderful)? ?(?:day|weekend|evening|one|night|rest of)\b.*|lunch time|lunchtime|coffee time|bed ?time"
     r"|.{0,30}\b(?:bbl|brb|cya|ttyl|gtg|g2g|gotta (?:go|run)|talk (?:to you )?(?:soon|later)|see (?:ya|you)(?: (?:soon|later|then))?|good ?night|back in (?:a|five|ten|5|10))\b"
     r"|(?:i )?(?:gotta|have to|need to|must) (?:go|run|dash|leave)(?: now)?\W*$|mind\s*=\s*blown|one (?:sec|second|moment|minute)|(?:let me|lemme) (?:check|think|see|look)"
     r"|it'?s (?:raining|snowing|sunny|hot|cold|late|early)\b)",

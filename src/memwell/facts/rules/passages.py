@@ -284,7 +284,8 @@ def split_list(sentence: Sentence, adjectives: frozenset[str]) -> list[Sentence]
         item = text[start:end]
         if not item or item.split(" ", 1)[0].lower() not in adjectives | {"no"} or _FINITE.search(item):
             return [sentence]
-        items.append(Sentence(item, sentence.start + start, sentence.start + end))
+        unsaid = "I want " if item[:3].lower() == "no " else ""
+        items.append(Sentence(item, sentence.start + start, sentence.start + end, unsaid))
         start = comma.end() if comma else end
     return items
 

@@ -347,8 +347,11 @@ def _render_question(group: Sequence[Statement], scene: Scene) -> str:
     return f'asked "{strip_quotation_marks(scene.asked)}"'
 
 
+_POLITE_END = re.compile(r"[\s,]+(?:please|pls|plz)\W*\Z", re.IGNORECASE)
+
+
 def _strip_end(text: str) -> str:
-    return text.strip().rstrip(".!… ")
+    return _POLITE_END.sub("", text.strip()).rstrip(".!… ")
 
 
 def _join_next(text: str) -> str:

@@ -8,12 +8,14 @@ repeat the user or recalled memory. Of a tool, it keeps plain sentences.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from ...text.word_sets import word_set
 from ..datatypes import Candidate, DroppedSentence, Kind, Source, Turn
 from .keep_or_drop import Drop, ParsedTurn, to_dropped
 from .phrase import (
+    MODALS,
     PARTICIPLES,
     Speaker,
     inside_sentence,
@@ -104,12 +106,12 @@ MIN_SPECIFIC = 3
 """Minimum number of content words of an action without a name, a number or a day."""
 
 
-def select_reports(parsed: ParsedTurn, asked: str) -> tuple[list[Report], list[DroppedSentence]]:
-    """Select the statements of an assistant or a tool to keep, and drop the others. `asked`: the text of the turn before."""
+def select_reports(parsed: ParsedTurn, asked: Sequence[str]) -> tuple[list[Report], list[DroppedSentence]]:
+    """Select the statements of an assistant or a tool to keep, and drop the others. `asked`: the last turns of people."""
     kept: list[Report] = []
     if parsed.turn.role == "assistant":
         reason = Drop.NOT_AN_ACTION
-        was_asked = bool(asked) and _ASKED.search(asked[-_MAX_LENGTH:]) is not None
+        was_asked = any(_ASKED.search(text[-_MAX_LENGTH:]) for text in asked)
         for n, one in enumerate(parsed.statements):
             before = parsed.statements[n - 1].text if n else ""
             report = _find_report(one, before, was_asked)
@@ -149,6 +151,8 @@ def _is_done(text: str) -> bool:
         low = word[0].lower()
         if low in _ADVERBS or is_adverb(low):
             continue
+        if low in MODALS:
+            return False
         acted = _ACTED.fullmatch(low) is not None
         if not acted and (low in _STANCES or not (is_past(low) or low in PARTICIPLES)):
             return False

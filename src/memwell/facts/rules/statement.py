@@ -98,9 +98,10 @@ _CHAT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _CHAT_END = re.compile(
-    r"[\s,]+(?:lol|haha+|hehe+|pls|plz|please|btw|thx|thanks|ty|tho|though|ugh|huh|ok|okay)(?=\W*\Z)|\s+[:;]-?[)(DP](?=\W*\Z)",
+    r"[\s,]+(?:lol|haha+|hehe+|btw|thx|thanks|ty|tho|though|ugh|huh|ok|okay)(?=\W*\Z)|\s+[:;]-?[)(DP](?=\W*\Z)",
     re.IGNORECASE,
 )
+_CHAT_PLEASE = re.compile(r"\s+(?:pls|plz)(?=,)", re.IGNORECASE)
 MAX_CHAT_LEADS = 5
 
 
@@ -111,7 +112,7 @@ def strip_chat(text: str) -> str:
         if lead is None or lead.end() == len(text):
             break
         text = text[lead.end() :]
-    return _CHAT_END.sub("", text) or text
+    return _CHAT_PLEASE.sub("", _CHAT_END.sub("", text)) or text
 
 
 def is_only_chat(text: str) -> bool:
