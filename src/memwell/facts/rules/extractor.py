@@ -135,7 +135,7 @@ class _Conversation:
             text, start, end, complete = first.text, first.start, first.end, len(statements) == 1
         else:
             return None
-        if self._alone and says_little(strip_chat(text)):
+        if self._alone and (says_little(text) or says_little(strip_chat(text))):
             return None
         said = phrase_answer(asking.question, text, self._speaker(turn))
         sources = (Source(turn.id, start, end), _whole_turn(asking.turn))

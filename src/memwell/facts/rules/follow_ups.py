@@ -195,7 +195,7 @@ _FINITE = re.compile(
 
 
 def is_fragment_answer(question: str, statement: Statement) -> bool:
-    """Return True for words without a verb that answer a question, at the beginning of a longer turn: "Copenhagen. Not too early, please."."""
+    """Return True for words without a verb that answer a question and begin a turn: "Oslo. Not too early, please."."""
     words = statement.text.rstrip(".! ")
     if not question or len(question.split()) > MAX_QUESTION_WORDS or not statement.english or statement.own:
         return False

@@ -1,4 +1,5 @@
-"""Select statements in German, French, Spanish, Portuguese, Italian and Dutch. They are quoted, because a wrong rewording is worse.
+"""Select statements in German, French, Spanish, Portuguese, Italian and Dutch. They are quoted,
+because a wrong rewording is worse.
 
 In other languages, greetings and questions are dropped, and all other sentences are quoted.
 """

@@ -41,6 +41,7 @@ from .passages import (
     split_remarks,
     split_sentences,
 )
+from .requests import is_command
 from .statement import TRAITS, Statement, content_stems, is_only_chat, parse_sentence
 
 
@@ -67,6 +68,7 @@ class Drop(ReasonCode):
     LINK = "link", "It is only a link."
     ADVICE = "advice", "It is advice, encouragement or a farewell."
     PROPOSAL = "proposal", "It proposes something."
+    COMMAND = "command", "It asks the agent to do something once."
     LOW_SCORE = "low_score", "Its turn has a low score, or has better sentences."
     DUPLICATE = "duplicate", "Another sentence of the turn gives the same fact."
 
@@ -268,18 +270,26 @@ _LASTING = word_set("attribute relation possession decision preference")
 
 
 _AGREES = re.compile(
-    r"\W*(?:[\w' ]{1,24} )?(?:is|are|sounds?|looks?|works?|would be|will be|seems?)(?: (?:just|also|totally|perfectly|all|really|so))* (?:fine|ok|okay|good|great|perfect|nice|lovely|cool|right"
+    r"\W*(?:[\w' ]{1,24} )?(?:is|are|sounds?|looks?|works?|would be|will be|seems?)(?: (?:just|also|totally|perfectly|all"
+    r"|really|so))* (?:fine|ok|okay|good|great|perfect|nice|lovely|cool|right"
     r"|better|awesome|wonderful|it)(?: (?:with|by|for|to) (?:me|us)| then| now| too| as well| thanks)*\W*\Z"
-    r"|\W*[\w' ]{1,24} works(?:,? (?:nice|great|thanks|perfect|cool))?\W*\Z|\W*(?:dunno|idk|no idea|not sure|beats me|who knows|whatever)\b"
-    r"|\W*(?:i )?(?:agree|approve|understand|see|got it|love (?:it|that|this)|like (?:it|that|this))(?: (?:that|it|too))?\W*\Z|\W*skip (?:it|that)\W*\Z",
+    r"|\W*[\w' ]{1,24} works(?:,? (?:nice|great|thanks|perfect|cool))?\W*\Z|\W*(?:dunno|idk|no idea|not sure|beats me"
+    r"|who knows|whatever)\b"
+    r"|\W*(?:i )?(?:agree|approve|understand|see|got it|love (?:it|that|this)|like (?:it|that|this))(?: (?:that|it"
+    r"|too))?\W*\Z|\W*skip (?:it|that)\W*\Z",
     re.IGNORECASE,
 )
 """Agreement and answers without content."""
 _MOMENT = re.compile(
-    r"\W*(?:(?:i'?m |i am |i |just |still |ok |nothing,? |not much,? )*(?:waiting for|on my way|heading (?:out|home|off)|off to (?:bed|lunch|work)|about to leave|sitting (?:in|on|at) (?:a|the)|stuck in"
-    r"|bored|hungry|tired|sleepy|freezing|back now|at (?:lunch|the gym)|watching|scrolling|in a (?:meeting|queue|rush))\b|.{0,40}\b(?:is|are) here\b\W*$|(?:have|enjoy) (?:a |an |your )?(?:nice|good|great|lovely|wonderful)? ?(?:day|weekend|evening|one|night|rest of)\b.*|lunch time|lunchtime|coffee time|bed ?time"
-    r"|.{0,30}\b(?:bbl|brb|cya|ttyl|gtg|g2g|gotta (?:go|run)|talk (?:to you )?(?:soon|later)|see (?:ya|you)(?: (?:soon|later|then))?|good ?night|back in (?:a|five|ten|5|10))\b"
-    r"|(?:i )?(?:gotta|have to|need to|must) (?:go|run|dash|leave)(?: now)?\W*$|mind\s*=\s*blown|one (?:sec|second|moment|minute)|(?:let me|lemme) (?:check|think|see|look)"
+    r"\W*(?:(?:i'?m |i am |i |just |still |ok |nothing,? |not much,? )*(?:waiting for|on my way|heading (?:out|home|off)"
+    r"|off to (?:bed|lunch|work)|about to leave|sitting (?:in|on|at) (?:a|the)|stuck in"
+    r"|bored|hungry|tired|sleepy|freezing|back now|at (?:lunch|the gym)|watching|scrolling|in a (?:meeting|queue|rush))\b"
+    r"|.{0,40}\b(?:is|are) here\b\W*$|(?:have|enjoy) (?:a |an |your )?(?:nice|good|great|lovely|wonderful)? ?(?:day"
+    r"|weekend|evening|one|night|rest of)\b.*|lunch time|lunchtime|coffee time|bed ?time"
+    r"|.{0,30}\b(?:bbl|brb|cya|ttyl|gtg|g2g|gotta (?:go|run)|talk (?:to you )?(?:soon|later)|see (?:ya|you)(?: (?:soon"
+    r"|later|then))?|good ?night|back in (?:a|five|ten|5|10))\b"
+    r"|(?:i )?(?:gotta|have to|need to|must) (?:go|run|dash|leave)(?: now)?\W*$|mind\s*=\s*blown|one (?:sec|second|moment"
+    r"|minute)|(?:let me|lemme) (?:check|think|see|look)"
     r"|it'?s (?:raining|snowing|sunny|hot|cold|late|early)\b)",
     re.IGNORECASE,
 )
@@ -302,6 +312,8 @@ def _find_statement_drop(statement: Statement, alone: bool = False) -> Drop | No
         return Drop.ADVICE
     if len(statement.content) < MIN_CONTENT:
         return Drop.SMALL_TALK
+    if alone and is_command(statement.text) and not _SPECIFIC.search(statement.text):
+        return Drop.COMMAND
     return Drop.PROPOSAL if _PROPOSAL.match(statement.text) else None
 
 
@@ -386,7 +398,7 @@ def _is_always_kept(statement: Statement, context: Context) -> bool:
         return True
     if statement.tone is Tone.UNSURE:
         return statement.own
-    if context.alone and _is_plain_fact(statement):
+    if context.alone and (_is_plain_fact(statement) or _tells_of_somebody(statement)):
         return True
     if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
@@ -397,7 +409,8 @@ def _is_always_kept(statement: Statement, context: Context) -> bool:
 
 _PLAIN_FACT = re.compile(
     r"(?!(?:that|this|these|those|there|here|what|which|who|how|why|one|nothing|everything|something|anything|all|it|sounds|looks|let|maybe|perhaps)\b)"
-    r"(?:[\w'’./+-]+ ){1,6}?(?:is|are|was|were|has|have|had|must|needs?|comes?|goes|starts?|ends?|runs?|uses?|takes?|costs?|lives?|works?|arrived?|broke|died|leaks?|crash(?:es|ed)|sits?|stays?"
+    r"(?:[\w'’./+-]+ ){1,6}?(?:is|are|was|were|has|have|had|must|needs?|comes?|goes|starts?|ends?|runs?|uses?|takes?"
+    r"|costs?|lives?|works?|arrived?|broke|died|leaks?|crash(?:es|ed)|sits?|stays?"
     r"|closes?|opens?|expires?|belongs?|means?|cannot|can't|can|will|won't|gets?|makes?|joins?|wants?|prefers?|hates?|likes?|sends?|pays?|found|told|gave|handles?|owns?|reports?|approves?)\b",
     re.IGNORECASE,
 )
@@ -411,6 +424,20 @@ def _is_plain_fact(statement: Statement) -> bool:
     if _PLAIN_FACT.match(statement.text):
         return len(statement.content) >= MIN_CONTENT
     return len(statement.content) > MIN_CONTENT and _SPECIFIC.search(statement.text) is not None
+
+
+_OF_SOMEBODY = re.compile(
+    r"(?:she|he|they|his|her|their)(?:'[a-z]+)? [a-z]|(?:it|its) (?!is\b|was\b|has been|seems|looks|sounds|would|will|may"
+    r"|might|depends|makes|feels|means|takes)[a-z]{2,}(?:s|ed) \w",
+    re.IGNORECASE,
+)
+
+
+def _tells_of_somebody(statement: Statement) -> bool:
+    """Return True for a statement about somebody named before: "Her name is Ines, she lives in Faro"."""
+    if statement.to_other or statement.urging or len(statement.content) < MIN_CONTENT:
+        return False
+    return statement.dangling and _OF_SOMEBODY.match(statement.text) is not None
 
 
 def says_little(text: str) -> bool:

@@ -164,17 +164,21 @@ def split_off_question(sentence: Sentence, alone: bool = False) -> list[Sentence
 
 
 _OPENS_ASKING = (
-    r"(?:can|could|would|will|do|does|did|have) (?:you|u|i|we|he|she|they|it)\b|(?:should|shall|may) (?:i|we)\b|(?:is|are|was|were) (?:it|that|this|there|you|they|he|she)\b"
-    r"|(?:what|how|where|when|who|why|which)(?:'s|s)? (?:is|are|was|were|do|does|did|can|could|should|will|would|much|many|long|far|old|warm|late|often|about|if|kind|sort|time|the)\b"
+    r"(?:can|could|would|will|do|does|did|have) (?:you|u|i|we|he|she|they|it)\b|(?:should|shall|may) (?:i|we)\b|(?:is|are"
+    r"|was|were) (?:it|that|this|there|you|they|he|she)\b"
+    r"|(?:what|how|where|when|who|why|which)(?:'s|s)? (?:is|are|was|were|do|does|did|can|could|should|will|would|much"
+    r"|many|long|far|old|warm|late|often|about|if|kind|sort|time|the)\b"
     r"|what's\b|whats\b|how's\b|who's\b|where's\b|how come\b"
 )
 _CHAT_QUESTION = re.compile(
-    rf"\W*(?:(?:so|and|ok|okay|but|also|hi|hey|btw|pls|please|quiz me:?)[\s,]+){{0,3}}(?:{_OPENS_ASKING})(?!.*\bif you (?:want|need)\b)",
+    rf"\W*(?:(?:so|and|ok|okay|but|also|hi|hey|btw|pls|please"
+    rf"|quiz me:?)[\s,]+){{0,3}}(?:{_OPENS_ASKING})(?!.*\bif you (?:want|need)\b)",
     re.IGNORECASE,
 )
 _LAST_QUESTION = re.compile(rf"[,;–—-]\s+(?:and |so |but |or )?(?=(?:{_OPENS_ASKING})[^,;]*\Z)", re.IGNORECASE)
 _MARKED_QUESTION = re.compile(
-    r"[,;–—-]\s+(?:and |so |but )?(?=(?:any|is|are|ok|okay|can|could|do|does|did|what|how|would|should|which|where|who|have|will|thoughts|ideas|possible)\b[^,;]*\?\W*\Z)",
+    r"[,;–—-]\s+(?:and |so |but )?(?=(?:any|is|are|ok|okay|can|could|do|does|did|what|how|would|should|which|where|who"
+    r"|have|will|thoughts|ideas|possible)\b[^,;]*\?\W*\Z)",
     re.IGNORECASE,
 )
 _CONFIRMS = re.compile(
@@ -202,17 +206,24 @@ def _find_last_question(text: str) -> re.Match[str] | None:
 
 # -- remarks
 #
-# People who type fast join statements by commas: "budget is 18k, the fitter is Mr Oduya". They are split, because they may change at
-# different times. A clause that needs the one before it ("…, she's Lebanese") stays.
+# People who type fast join statements by commas: "budget is 18k, the fitter is Mr Oduya". They are split, because they may change
+# at different times. A clause that needs the one before it ("…, she's Lebanese") stays.
 
 
-_VERB = r"(?:is|are|was|were|has|have|had|isn't|aren't|needs?|can|can't|cannot|must|will|won't|takes?|comes?|goes|starts?|owns?|does|doesn't|lives?|works?|runs?|wants?|makes?|gives?|gets?|stays?|joins?|costs?|ends?|arrives?)"
-_OWN_CLAUSE = r"(?:I|I['’]m|I['’]ve|I['’]ll|I['’]d|im|ive|we|we['’]re|we['’]ve|we['’]ll)\s+(?!guess|think|mean|know|suppose|hope|see\b)[A-Za-z]"
+_VERB = (
+    r"(?:is|are|was|were|has|have|had|isn't|aren't|needs?|can|can't|cannot|must|will|won't|takes?|comes?|goes|starts?"
+    r"|owns?|does|doesn't|lives?|works?|runs?|wants?|makes?|gives?|gets?|stays?|joins?|costs?|ends?|arrives?)"
+)
+_OWN_CLAUSE = (
+    r"(?:I|I['’]m|I['’]ve|I['’]ll|I['’]d|im|ive|we|we['’]re|we['’]ve|we['’]ll)\s+(?!guess|think|mean|know"
+    r"|suppose|hope|see\b)[A-Za-z]"
+)
 _NOUN_CLAUSE = rf"(?:(?:the|my|our|a third of|half of|most of|all) )(?:[\w'’-]+ ){{1,4}}?{_VERB}\b"
 _NAME_CLAUSE = rf"(?-i:[A-Z][\w'’-]+)(?: (?:and|from|in) (?-i:[A-Z])\w+)? {_VERB}\b"
+_NOT_LIKE = r"it['’]?s not (?:like|as if) (?:I|we)\b"
 _BARE_CLAUSE = r"(?:[a-z][\w-]{2,} ){1,2}(?:is|are)\b"
 _SPLICE = re.compile(
-    rf"(?:,\s+|\s+[–—-]\s+|;\s+)(?:and\s+|but\s+|also\s+|plus\s+){{0,2}}(?={_OWN_CLAUSE}|{_NOUN_CLAUSE}|{_NAME_CLAUSE}|{_BARE_CLAUSE})",
+    rf"(?:,\s+|\s+[–—-]\s+|;\s+)(?:and\s+|but\s+|also\s+|plus\s+){{0,2}}(?={_OWN_CLAUSE}|{_NOUN_CLAUSE}|{_NAME_CLAUSE}|{_BARE_CLAUSE}|{_NOT_LIKE})",
     re.IGNORECASE,
 )
 _FINITE = re.compile(
@@ -220,7 +231,8 @@ _FINITE = re.compile(
     re.IGNORECASE,
 )
 _SUBORDINATE = re.compile(
-    r"\W*(?:and |but |so )?(?:if|when|whenever|because|since|while|after|before|although|though|unless|once|as|until|whether|in case|given)\b",
+    r"\W*(?:and |but |so )?(?:if|when|whenever|because|since|while|after|before|although|though|unless|once|as|until"
+    r"|whether|in case|given)\b",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"[\"“”«»]|(?<!\w)['‘]")

@@ -54,23 +54,33 @@ def _list_groups(text: str) -> list[str]:
 
 # -- pronouns
 
-_HERS = "mom|mother|mum|sister|daughter|wife|girlfriend|aunt|niece|grandma|grandmother|granddaughter|mother-in-law|sister-in-law|fiancée"
+_HERS = (
+    "mom|mother|mum|sister|daughter|wife|girlfriend|aunt|niece|grandma|grandmother|granddaughter|mother-in-law"
+    "|sister-in-law|fiancée"
+)
 _HIS = "dad|father|brother|son|husband|boyfriend|uncle|nephew|grandpa|grandfather|grandson|father-in-law|brother-in-law|fiancé"
 _ANYBODY = (
     "partner|cousin|boss|manager|colleague|coworker|roommate|flatmate|neighbou?r|doctor|dentist|therapist|teacher|coach|mentor|friend|"
-    "best friend|physio|lawyer|landlord|landlady|tutor|supervisor|trainer|accountant|assistant|nanny|cleaner|fitter|caterer|electrician|plumber"
+    "best friend|physio|lawyer|landlord|landlady|tutor|supervisor|trainer|accountant|assistant|nanny|cleaner|fitter"
+    "|caterer|electrician|plumber"
 )
 _PET = "dog|cat|puppy|kitten|horse|rabbit|parrot|hamster|tortoise"
-_MANY = "parents|kids|children|twins|brothers|sisters|sons|daughters|friends|colleagues|grandparents|neighbou?rs|dogs|cats|customers|users|clients"
+_MANY = (
+    "parents|kids|children|twins|brothers|sisters|sons|daughters|friends|colleagues|grandparents|neighbou?rs|dogs"
+    "|cats|customers|users|clients"
+)
 _ONE = re.compile(
-    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})|(?P<many>{_MANY}))"
+    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
+    rf"|(?P<many>{_MANY}))"
     rf"(?![\w-])(?:,? (?P<name>[A-Z][\w'’-]+))?)"
 )
 _NAMED = re.compile(
-    r"(?:^|(?<=[a-z,] ))(?P<name>[A-Z][a-zà-ÿ]+(?: [A-Z][a-zà-ÿ]+)?)(?= (?:is|was|has|works|lives|said|wants|needs|joins|takes|comes|can|will|does)\b)"
+    r"(?:^|(?<=[a-z,] ))(?P<name>[A-Z][a-zà-ÿ]+(?: [A-Z][a-zà-ÿ]+)?)(?= (?:is|was|has|works|lives|said|wants|needs|joins"
+    r"|takes|comes|can|will|does)\b)"
 )
 _THING = re.compile(
-    r"^(?:(?P<det>[Mm]y|[Oo]ur|[Tt]he) )(?P<noun>(?:[a-z][\w-]* ){0,2}?[a-z][\w-]*|[A-Z]\w+)(?= (?:is|was|has|had|runs|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got)\b)"
+    r"^(?:(?P<det>[Mm]y|[Oo]ur|[Tt]he) )(?P<noun>(?:[a-z][\w-]* ){0,2}?[a-z][\w-]*|[A-Z]\w+)(?= (?:is|was|has|had|runs"
+    r"|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got)\b)"
 )
 _PRONOUN = re.compile(
     r"(?P<subject>she|he|they|it)(?P<short>'s|'re|'ll|'ve|'d)?\b|(?P<owner>her|his|their|its)\b(?=\s+[a-z])",
@@ -94,10 +104,12 @@ _FITS = {
     "thing": ("thing", "pet"),
 }
 _NOT_NAMES = word_set(
-    "I The This That These Those It He She They We You My Our Your His Her Their There Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+    "I The This That These Those It He She They We You My Our Your His Her Their There Monday Tuesday Wednesday Thursday Friday "
+    "Saturday Sunday"
 )
 _IMPERSONAL = re.compile(
-    r"it(?:'s| is| was| has been| will be)? (?:rain|snow|cold|hot|warm|late|early|dark|\d|time|possible|important|hard|easy|difficult|nice|great|fine|ok|okay|because|been|clear|our|my|an?\b)",
+    r"it(?:'s| is| was| has been| will be)? (?:rain|snow|cold|hot|warm|late|early|dark|\d|time|possible|important|hard"
+    r"|easy|difficult|nice|great|fine|ok|okay|because|been|clear|our|my|an?\b)",
     re.IGNORECASE,
 )
 
@@ -111,21 +123,28 @@ class Referent(NamedTuple):
 def list_referents(text: str) -> list[Referent]:
     """Return the people and things of a sentence that a pronoun of the next one may mean."""
     text = text[:600]
-    found = []
-    for match in _ONE.finditer(text):
-        sort = next(name for name in ("she", "he", "any", "pet", "many") if match[name])
-        found.append(Referent(match["noun"][0].lower() + match["noun"][1:], sort))
+    found = [Referent(_uncapitalize(match["noun"]), _find_sort(match)) for match in _ONE.finditer(text)]
     covered = " ".join(one.noun for one in found)
-    for match in _NAMED.finditer(text):
-        if match["name"].split()[0] not in _NOT_NAMES and match["name"] not in covered:
-            found.append(Referent(match["name"], "name"))
+    names = [match["name"] for match in _NAMED.finditer(text)]
+    found += [Referent(name, "name") for name in names if name.split()[0] not in _NOT_NAMES and name not in covered]
     if not found and (match := _THING.match(text)):
         found.append(Referent(f"{match['det'].lower()} {match['noun']}", "thing"))
     return found
 
 
+def _find_sort(match: re.Match[str]) -> str:
+    return next(name for name in ("she", "he", "any", "pet", "many") if match[name])
+
+
+def _uncapitalize(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
 def resolve_pronoun(text: str, before: Iterable[str]) -> str | None:
-    """Replace the pronoun that opens a sentence by what it means; None if that is unclear. `before`: the nearest sentence first."""
+    """Replace the pronoun that opens a sentence by what it means; None if that is unclear.
+
+    `before`: the nearest sentence first.
+    """
     match = _PRONOUN.match(text)
     if match is None or _IMPERSONAL.match(text):
         return None

@@ -1,7 +1,7 @@
 """Select and phrase the statements of assistants and tools.
 
-Of an assistant, Memwell keeps what it did or promised ("I've refunded £6.99"), what it confirmed ("Redelivery is booked for Tuesday"),
-what it recommended when it was asked, and names that it listed. Its other statements about a user are dropped, because they only
+Of an assistant, Memwell keeps what it did or promised ("I've refunded £6.99"), what it confirmed ("Redelivery is booked for
+Tuesday"), what it recommended when it was asked, and names that it listed. Its other statements about a user are dropped, because they only
 repeat the user or recalled memory. Of a tool, it keeps plain sentences.
 """
 
@@ -52,13 +52,17 @@ _ACTED = re.compile(
     rf"(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised", re.IGNORECASE
 )
 _FREE = word_set(
-    "decided agreed chose chosen promised confirmed signed called contacted emailed reminded posted subscribed unsubscribed paid turned"
+    "decided agreed chose chosen promised confirmed signed called contacted emailed reminded posted subscribed "
+    "unsubscribed paid turned"
 )
 """Verbs of actions that need no object."""
 _STANCES = word_set(
-    "noted recorded understood thought meant said mentioned saw seen heard hoped wanted forgot forgotten remembered knew known felt loved liked believed assumed "
-    "apologized apologised noticed realized realised learned learnt tried looked read been was were had got asked told did done went come came "
-    "needed enjoyed worried expected guessed supposed stopped used wished laughed smiled lived worked moved visited grew bore borne taken took kept written"
+    "noted recorded understood thought meant said mentioned saw seen heard hoped wanted forgot forgotten remembered knew known felt loved liked "
+    "believed assumed "
+    "apologized apologised noticed realized realised learned learnt tried looked read been was were had got asked told did done "
+    "went come came "
+    "needed enjoyed worried expected guessed supposed stopped used wished laughed smiled lived worked moved visited "
+    "grew bore borne taken took kept written"
 )
 """Verbs that do not tell what an assistant did for somebody."""
 _NO_OBJECT = re.compile(
@@ -67,7 +71,8 @@ _NO_OBJECT = re.compile(
 )
 _PROMISE = re.compile(
     rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not|only|now))*\s+"
-    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply|ask|focus|include|exclude|skip|leave|refund|ship|replace|notify|limit|stick|switch|explain|write|check|unlock|adapt)\w*\b",
+    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply|ask|focus|include|exclude|skip|leave|refund|ship"
+    rf"|replace|notify|limit|stick|switch|explain|write|check|unlock|adapt)\w*\b",
     re.IGNORECASE,
 )
 _EMPTY_PROMISE = re.compile(
@@ -80,19 +85,24 @@ _SETTLED = (
     "credited|transferred|paused|submitted|merged|deployed|released|created|removed|added|issued|sent"
 )
 _CONFIRMED = re.compile(
-    rf"(?!(?:I|We|He|She|They|It|This|There)\b)(?:(?:Your|The|A|An|Our) )?[\w#€£$.,'’ -]{{2,80}}?\b(?:is|are|was|were|has been|have been|'re)(?: now| all| already| successfully)* (?:{_SETTLED})\b"
+    rf"(?!(?:I|We|He|She|They|It|This|There)\b)(?:(?:Your|The|A|An|Our) )?[\w#€£$.,'’ -]{{2,80}}?\b(?:is|are|was|were"
+    rf"|has been|have been|'re)(?: now| all| already| successfully)* (?:{_SETTLED})\b"
     r"|(?:Your|The) [\w ]{2,60}?(?: is| are)(?: now\b| \#?[A-Z]*\d[\w-]*[.!]?\Z)"
-    r"|(?:Your|The|A) [\w ]{2,60}? will (?:arrive|be|start|end|expire|come|cost|take|reach)\b|(?:Your|The) [\w ]{2,60}? (?:expires|runs until|ends on|starts on|comes to|costs)\b",
+    r"|(?:Your|The|A) [\w ]{2,60}? will (?:arrive|be|start|end|expire|come|cost|take|reach)\b|(?:Your"
+    r"|The) [\w ]{2,60}? (?:expires|runs until|ends on|starts on|comes to|costs)\b",
     re.IGNORECASE,
 )
 _VALUE = re.compile(r"\d|\b(?i:mon|tues|wednes|thurs|fri|satur|sun)day\b|(?<=\w )[A-Z][\w-]{1,}|@")
 _ADVISED = re.compile(
-    r"(?:So |Then |In that case,? |For that,? )?(?:I(?:'d| would)?(?: (?:strongly|really|definitely))? (?:suggest|recommend|propose|advise|go with|pick|choose|opt for|start with)"
-    r"|my (?:recommendation|suggestion|advice|pick)(?: is| would be)|(?:the|your) best (?:option|choice|bet)(?: here| for you)?(?: is| would be))\b:?\s*(?P<what>.+)",
+    r"(?:So |Then |In that case,? |For that,? )?(?:I(?:'d| would)?(?: (?:strongly|really|definitely))? (?:suggest"
+    r"|recommend|propose|advise|go with|pick|choose|opt for|start with)"
+    r"|my (?:recommendation|suggestion|advice|pick)(?: is| would be)|(?:the|your) best (?:option|choice|bet)(?: here"
+    r"| for you)?(?: is| would be))\b:?\s*(?P<what>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _ASKED = re.compile(
-    r"\b(?:recommend|suggest|advi[sc]e|which|what should|ideas?|tips?|options?|looking for|any good|best|should i|pick|choose|help me)\w*\b",
+    r"\b(?:recommend|suggest|advi[sc]e|which|what should|ideas?|tips?|options?|looking for|any good|best|should i|pick"
+    r"|choose|help me)\w*\b",
     re.IGNORECASE,
 )
 _FOREIGN_DONE = re.compile(
@@ -203,7 +213,7 @@ def phrase_report(turn: Turn, report: Report, listener: str) -> Candidate:
         if sort == "confirmation":
             text = f"According to {inside_sentence(turn.speaker)}: {text[:1].upper()}{text[1:]}"
     return Candidate(
-        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), weight, confidence(kind, text, turn.role)
+        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), weight, confidence(kind, statement.text, turn.role)
     )
 
 

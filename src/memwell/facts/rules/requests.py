@@ -17,7 +17,8 @@ _STYLE = "|".join(_WORDS["style"])
 _PLEASE = r"(?:please|pls|plz|kindly)"
 _POLITE = re.compile(rf"\b{_PLEASE}\b", re.IGNORECASE)
 _STRIPPED = re.compile(
-    rf"^(?:(?:{_PLEASE}|and|also|but|just|so|then|ok|okay|next time|for next time)\b[\s,:]*)+|[\s,]*\b(?:{_PLEASE}|thanks|thank you|ok)(?=\W*$)"
+    rf"^(?:(?:{_PLEASE}|and|also|but|just|so|then|ok|okay|next time|for next time)\b[\s,:]*)+|[\s,]*\b(?:{_PLEASE}|thanks"
+    rf"|thank you|ok)(?=\W*$)"
     rf"|(?<=\w)[\s,]+{_PLEASE}\b(?=[\s,])",
     re.IGNORECASE,
 )
@@ -41,13 +42,16 @@ _NOT_DENIED = word_set(
     "worry mind know think forget care get bother be matter have want need like understand remember see"
 )
 _LASTING = re.compile(
-    r"\b(?:always|never|only|every|everywhere|anywhere|each|when|whenever|if|unless|instead of|rather than|by default|any ?more|until|after|before|from now on|"
-    r"going forward|at (?:night|weekends)|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?|the \d{1,2}(?:st|nd|rd|th))\b|, not\b|\bnot \S+$",
+    r"\b(?:always|never|only|every|everywhere|anywhere|each|when|whenever|if|unless|instead of|rather than|by default"
+    r"|any ?more|until|after|before|from now on|"
+    r"going forward|at (?:night|weekends)|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?|the \d{1,2}(?:st|nd|rd|th))\b"
+    r"|, not\b|\bnot \S+$",
     re.IGNORECASE,
 )
 _OPENS_WITH_NO = re.compile(r"(?:no|zero)\s+(?:more\s+)?[a-z]", re.IGNORECASE)
 _LIMITED = re.compile(
-    r"\b(?:anywhere|ever|at all|on (?:week|mon|tues|wednes|thurs|fri|satur|sun)\w*|at (?:night|weekends)|(?:after|before|until|between) (?:\d|noon|midnight)"
+    r"\b(?:anywhere|ever|at all|on (?:week|mon|tues|wednes|thurs|fri|satur|sun)\w*|at (?:night|weekends)|(?:after|before"
+    r"|until|between) (?:\d|noon|midnight)"
     r"|in (?:your|the) (?:answers?|replies|suggestions|responses|code|messages|commits?|text|output))\b",
     re.IGNORECASE,
 )
@@ -107,6 +111,19 @@ def is_request(text: str) -> bool:
     )
 
 
+def is_command(text: str) -> bool:
+    """Return True if a sentence asks the agent to do something once: "Please cancel my order"."""
+    words = _strip(text.strip().replace("’", "'")[:MAX_REQUEST])
+    first = _FIRST.match(words)
+    if first is None or _SUBJECT.match(words) or _IS.match(words):
+        return False
+    return first[0].lower() in VERBS or first[0].lower() in _ONCE
+
+
+_ONCE = word_set(
+    "cancel delete remove fix find get help look bring draft create generate build quiz try play pull push commit deploy "
+    "merge reopen rename refund"
+)
 _OF_STYLE = word_set("use keep answer reply write format give show speak talk respond explain make send")
 
 
@@ -129,7 +146,9 @@ def phrase_request(text: str, scene: Scene) -> str:
     """Return `Ana wants the assistant to use tabs, not spaces.`, or a quotation if that is not safe."""
     who = Speaker(scene.who.name, "the assistant")
     text = text.replace("’", "'")
-    wish = _to_wish(_OPENS_WITH_TIME.sub("", _strip(text)))
+    words = _strip(text)
+    opening = _OPENS_WITH_TIME.match(words)
+    wish = _to_wish(words[opening.end() :] if opening else words)
     if wish is None or _YOU.search(wish.replace("I want you", "")):
         words = strip_quotation_marks(text)
         return f'{who.name} wants: "{words[:1].upper()}{words[1:].rstrip("!. ")}."'

@@ -90,10 +90,15 @@ def content_stems(text: str) -> frozenset[str]:
 
 _CHAT = re.compile(
     r"""\W*(?:(?:ok|okay|k|kk|fine|good|great|perfect|brilliant|agreed|done|yes|yep|yup|yeah|no|nope|nah|lol|haha+|ugh|phew|hm+|mhm|aha|right|sure|also|oh|btw|fyi
-    |oh\ wow|hi\ again|hey\ again|me\ again|hello\ again|good\ question|good\ idea|good\ point|(?:a\ )?(?:little|small|quick|short)\ (?:update|question|thing)|update
-    |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so|well|anyway|correct|exactly|true
-    |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me|will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
-    |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but|yes\ but|no\ but)\s+(?=(?:im|i|my|we|our|the|a|an|no|not|one|there|it|its|use|don['’]?t|please|pls)\b|I\b|[A-Z]\w+\s|\w+\s(?:is|are|was|were|has|needs|goes|comes)\b))
+    |oh\ wow|hi\ again|hey\ again|me\ again|hello\ again|good\ question|good\ idea|good\ point|(?:a\ )?(?:little|small
+    |quick|short)\ (?:update|question|thing)|update
+    |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so
+    |well|anyway|correct|exactly|true
+    |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me
+    |will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
+    |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but
+    |yes\ but|no\ but)\s+(?=(?:im|i|my|we|our|the|a|an|no|not|one|there|it|its|use|don['’]?t|please|pls)\b|I\b
+    |[A-Z]\w+\s|\w+\s(?:is|are|was|were|has|needs|goes|comes)\b))
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -163,7 +168,8 @@ _DENIALS = word_set("can't cannot couldn't didn't won't haven't wouldn't")
 _NOT_PAST = word_set("agreed could might must would should let set put read need cut hit ground left")
 _AFTER_DOING = word_set("on to for about at in forward through up out into with from my some a an")
 _UNDERTAKINGS = word_set(
-    "planning preparing learning training building writing studying travelling traveling flying staying renovating organising organizing expecting"
+    "planning preparing learning training building writing studying travelling traveling flying staying renovating "
+    "organising organizing expecting"
 )
 """Verbs of what a person undertakes: "Planning 9 days in Iceland"."""
 _NOT_DOING = word_set("according judging depending owing compared considering regarding including")
@@ -181,12 +187,14 @@ _TAG_PHRASE = re.compile(
 )
 MAX_LEADS = 6
 TRAITS = word_set(
-    "allergic intolerant vegetarian vegan pescatarian pregnant diabetic celiac coeliac asthmatic epileptic deaf blind colourblind colorblind "
+    "allergic intolerant vegetarian vegan pescatarian pregnant diabetic celiac coeliac asthmatic epileptic deaf blind "
+    "colourblind colorblind "
     "married single divorced widowed engaged retired unemployed left-handed lactose gluten-free teetotal"
 )
 """Adjectives that describe a person, so that "Allergic to nuts" means the speaker."""
 _NOT_A_TRAIT = word_set(
-    "people person women woman men man food meals options menu dishes restaurants is are was has have sign room bed ticket and rooms line"
+    "people person women woman men man food meals options menu dishes restaurants is are was has have sign room bed ticket "
+    "and rooms line"
 )
 _NOT_OWN_TRAITS = frozenset({"gluten-free bread", "gluten-free pasta", "lactose free", "blind spot", "vegan cheese"})
 
@@ -364,6 +372,7 @@ _ABOUT = {
     name: re.compile("|".join(rf"(?<!\w)(?:{pattern})(?!\w)" for pattern in patterns), re.IGNORECASE)
     for name, patterns in load_sections(__package__, "importance").items()
 }
+_IN_QUOTES = re.compile(r"\"[^\"]{1,400}\"|“[^”]{1,400}”")
 VITAL = 0.95
 LEAST = {"constraint": 0.75, "contact": 0.7, "need": 0.55}
 """Minimum importance of statements about a subject."""
@@ -372,8 +381,9 @@ _SUBJECT_SAMPLE = 600
 
 
 def importance(kind: Kind, sentence: str, tone: Tone = Tone.SINCERE) -> float:
-    """Return the importance of a statement by what it is about and by its kind. Health comes first, and a request for help later."""
-    about = {name for name, pattern in _ABOUT.items() if pattern.search(sentence[:_SUBJECT_SAMPLE])}
+    """Return the importance of a statement by what it is about and by its kind. Health comes first."""
+    sample = _IN_QUOTES.sub("", sentence[:_SUBJECT_SAMPLE])
+    about = {name for name, pattern in _ABOUT.items() if pattern.search(sample)}
     stressed = 0.15 if _STRESSED.search(sentence) else 0.0
     request = 0.2 if _REQUEST.search(sentence) and kind != "instruction" else 0.0
     value = min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - request))
