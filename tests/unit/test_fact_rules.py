@@ -414,6 +414,7 @@ EXAMPLES: dict[Drop, tuple[Line, str]] = {
     Drop.LINK: (("Alice", "https://example.com/a"), "https://example.com/a"),
     Drop.ADVICE: (("Alice", "Take care of the old garden!"), "Take care of the old garden!"),
     Drop.PROPOSAL: (("Alice", "Let's meet at the big station."), "Let's meet at the big station."),
+    Drop.COMMAND: (("Alice", "Please cancel my order."), "Please cancel my order."),
     Drop.LOW_SCORE: (("Alice", "They would perhaps like it there."), "They would perhaps like it there."),
     Drop.DUPLICATE: (("Alice", "I live in Rome. I live in Rome."), "I live in Rome."),
 }

@@ -22,6 +22,7 @@ from .keep_or_drop import (
     MIN_CONTENT,
     Context,
     Group,
+    Manner,
     ParsedTurn,
     drop_duplicates,
     parse_turn,
@@ -66,7 +67,7 @@ class _Conversation:
         self._before: deque[EarlierStatement] = deque(maxlen=MAX_REMEMBERED)
         self._last: ParsedTurn | None = None
         self._asked: deque[str] = deque(maxlen=MAX_ASKED)
-        self._ironic = False
+        self._manner = Manner()
         self._groups = GroupCounts()
         for turn in turns:
             if turn.role not in NOT_PEOPLE:
@@ -74,8 +75,9 @@ class _Conversation:
 
     def read(self, turn: Turn) -> Iterable[Candidate]:
         """Return the candidates of a turn without duplicates."""
-        parsed = parse_turn(turn, self._names, self._alone, self._ironic)
-        self._ironic = self._ironic or parsed.ironic
+        parsed = parse_turn(turn, self._names, self._manner._replace(alone=self._alone))
+        if turn.role not in NOT_PEOPLE:
+            self._manner = Manner(ironic=self._manner.ironic or parsed.ironic, language=parsed.language)
         self.dropped += parsed.dropped
         if turn.role == "system":
             return ()

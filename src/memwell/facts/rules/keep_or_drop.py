@@ -93,14 +93,23 @@ class ParsedTurn(NamedTuple):
     words: frozenset[str] = frozenset()
     ironic: bool = False
     """A sentence is certainly or perhaps ironic."""
+    language: str | None = None
+    """The language, unless it is English or unknown."""
     dropped: tuple[DroppedSentence, ...] = ()
 
 
-def parse_turn(turn: Turn, names: Collection[str], alone: bool = False, ironic: bool = False) -> ParsedTurn:
-    """Split a turn into statements. `names`: the names by which a speaker may be addressed, in lower case.
+class Manner(NamedTuple):
+    """How the speaker of a turn has spoken before."""
 
-    `alone`: the speaker is the only person in the conversation. `ironic`: the speaker was ironic before.
-    """
+    alone: bool = False
+    """The speaker is the only person in the conversation."""
+    ironic: bool = False
+    language: str | None = None
+    """The language of the turns before, unless it is English or unknown. Short turns do not show their language."""
+
+
+def parse_turn(turn: Turn, names: Collection[str], manner: Manner) -> ParsedTurn:
+    """Split a turn into statements. `names`: the names by which a speaker may be addressed, in lower case."""
     if turn.role == "system":
         return ParsedTurn(turn, dropped=(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN),))
     dropped: list[DroppedSentence] = []
@@ -111,8 +120,9 @@ def parse_turn(turn: Turn, names: Collection[str], alone: bool = False, ironic: 
     sincere = _remove_sarcasm(pieces)
     if len(sincere) < len(pieces):
         dropped += [to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in sincere]
-    alone = alone and turn.role not in NOT_PEOPLE
-    clauses = _split(turn, text, sincere, alone, ironic)
+    alone = manner.alone and turn.role not in NOT_PEOPLE
+    manner = manner._replace(alone=alone, language=_find_language(text, manner.language))
+    clauses = _split(turn, text, sincere, manner)
     questions: list[str] = []
     plain: list[Sentence] = []
     statements: list[Statement] = []
@@ -144,6 +154,7 @@ def parse_turn(turn: Turn, names: Collection[str], alone: bool = False, ironic: 
         attachments=tuple(attachments),
         words=content_stems(text),
         dropped=tuple(dropped),
+        language=manner.language,
         ironic=any(one.tone is Tone.IRONIC or is_praise_of_trouble(one.sentence.text) for one in clauses)
         if alone
         else False,
@@ -162,11 +173,18 @@ class _Clause(NamedTuple):
 _TONE_DROPS = {Tone.IRONIC: Drop.SARCASM, Tone.UNREAL: Drop.HYPOTHETICAL}
 
 
-def _split(turn: Turn, text: str, sentences: Sequence[Sentence], alone: bool, ironic: bool) -> list[_Clause]:
+def _find_language(text: str, before: str | None) -> str | None:
+    """Return the language of a turn, or of the turns before if it does not show; None for English and other languages."""
+    if is_english(text, otherwise=False):
+        return None
+    return find_language(text) or before if not is_english(text) else before
+
+
+def _split(turn: Turn, text: str, sentences: Sequence[Sentence], manner: Manner) -> list[_Clause]:
     """Split sentences into clauses that can stand alone."""
-    english, mixed = is_english(text), may_be_mixed(text)
+    english, mixed = is_english(text, otherwise=manner.language is None), may_be_mixed(text)
+    alone, ironic, of_turn = manner.alone, manner.ironic, manner.language
     clauses: list[_Clause] = []
-    of_turn = find_language(text) if mixed or not english else None
     for n, one in enumerate(sentences):
         is_in_english = is_english(one.text, english) if mixed else english
         if not is_in_english:
@@ -433,11 +451,14 @@ _OF_SOMEBODY = re.compile(
 )
 
 
+_GUESS = re.compile(r"\b(?:would|might|may|perhaps|maybe|probably|could|should)\b", re.IGNORECASE)
+
+
 def _tells_of_somebody(statement: Statement) -> bool:
     """Return True for a statement about somebody named before: "Her name is Ines, she lives in Faro"."""
     if statement.to_other or statement.urging or len(statement.content) < MIN_CONTENT:
         return False
-    return statement.dangling and _OF_SOMEBODY.match(statement.text) is not None
+    return statement.dangling and _OF_SOMEBODY.match(statement.text) is not None and not _GUESS.search(statement.text)
 
 
 def says_little(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Select and phrase the statements of assistants and tools.
 
 Of an assistant, Memwell keeps what it did or promised ("I've refunded £6.99"), what it confirmed ("Redelivery is booked for
-Tuesday"), what it recommended when it was asked, and names that it listed. Its other statements about a user are dropped, because they only
-repeat the user or recalled memory. Of a tool, it keeps plain sentences.
+Tuesday"), what it recommended when it was asked, and names that it listed. Its other statements about a user are dropped, because
+they only repeat the user or recalled memory. Of a tool, it keeps plain sentences.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ _FREE = word_set(
 )
 """Verbs of actions that need no object."""
 _STANCES = word_set(
-    "noted recorded understood thought meant said mentioned saw seen heard hoped wanted forgot forgotten remembered knew known felt loved liked "
+    "noted recorded understood thought meant said mentioned saw seen heard hoped wanted forgot forgotten remembered "
+    "knew known felt loved liked "
     "believed assumed "
     "apologized apologised noticed realized realised learned learnt tried looked read been was were had got asked told did done "
     "went come came "
