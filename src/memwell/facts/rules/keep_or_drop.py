@@ -451,7 +451,7 @@ _OF_SOMEBODY = re.compile(
 )
 
 
-_GUESS = re.compile(r"\b(?:would|might|may|perhaps|maybe|probably|could|should)\b", re.IGNORECASE)
+_GUESS = re.compile(r"\b(?:would|might|(?-i:may)|perhaps|maybe|probably|could|should)\b", re.IGNORECASE)
 
 
 def _tells_of_somebody(statement: Statement) -> bool:
