@@ -322,12 +322,12 @@ def _print_session(view: SessionView) -> None:
     if not view.turns:
         print_dim("No turns.")
     out.print(Text("\nSemantic memories", style="bold"))
-    print_dim(_format_distilled(view.distilled, view.ended_at is not None))
     for memory in view.memories:
         scores = f"  importance {memory.importance:g}, confidence {memory.confidence:g}"
         out.print(Text.assemble("- ", escape(memory.content), (scores, "dim")))
     if not view.memories:
         print_dim("None.")
+    print_dim(_format_distilled(view.distilled, view.ended_at is not None))
 
 
 def _print_ended(found: Ended) -> None:
