@@ -10,8 +10,8 @@ If the facts change between reading and writing, the plan is built again. An int
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -28,10 +28,22 @@ from ..errors import NotFound, Stale, Unavailable
 from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Entry
 from ..model.fields import SessionId
-from ..screening.secrets import list_answered, mask_secrets
+from ..screening.secrets import MASK, list_answered, mask_secrets
 from ..storage.port import TenantStore, Tx
 from .attribution import attribute_claims
-from .datatypes import Extraction, PlanBody, PlanDraft, Session, StoredPlan, Turn, count_steps, find_session
+from .datatypes import (
+    Extraction,
+    PlanBody,
+    PlanDraft,
+    Session,
+    Skip,
+    SkippedPassage,
+    Source,
+    StoredPlan,
+    Turn,
+    count_steps,
+    find_session,
+)
 from .plans import FLOW_SAID, USER_SAID, Plan, apply_draft, find_last_fact_seq, store_draft, to_response
 from .rules.extractor import extract_with_reasons
 
@@ -56,6 +68,8 @@ class Chunk(NamedTuple):
     entries: list[Entry]
     head: int
     before: list[Entry]
+    used: Mapping[str, Sequence[tuple[int, int]]] | None = None
+    """The passages that are evidence of facts, by entry, if the turns were consolidated before; otherwise None."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -98,18 +112,25 @@ def _display_name(name: str) -> str:
 # -- the steps of consolidation
 
 
-def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
-    """Return the next turns to consolidate; None if none are left."""
+def read_chunk(space: Space, address_id: int, upto: int | None, again: bool = False) -> Chunk | None:
+    """Return the next turns to consolidate, or with `again` the first ones; None if there are none."""
     tx, now, session = space.tx, space.now, find_session(space.tx, address_id)
     if session is None:
         return None
+    again = again and session.distilled_seq > 0
+    session = session._replace(distilled_seq=0) if again else session
     last = session.last_seq if upto is None else upto
     rows = tx.rows("next_entries", address_id=address_id, after=session.distilled_seq, now=now, limit=MAX_TURNS)
     entries = [entry for entry in (Entry(*row) for row in rows) if entry.seq <= last]
     if not entries:
         return None
     rows = tx.rows("last_entries", address_id=address_id, before=entries[0].seq, now=now, limit=CONTEXT_TURNS)
-    return Chunk(session, entries, find_last_fact_seq(space, session), [Entry(*row) for row in reversed(rows)])
+    used = tx.rows("evidence_in_session", address_id=address_id) if again else []
+    passages = defaultdict[str, list[tuple[int, int]]](list)
+    for entry_id, start, end in used:
+        passages[entry_id].append((start, end))
+    before = [Entry(*row) for row in reversed(rows)]
+    return Chunk(session, entries, find_last_fact_seq(space, session), before, passages if again else None)
 
 
 def extract_statements(engine: Engine, reach: TenantStore, chunk: Chunk) -> Extraction:
@@ -129,18 +150,35 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
 
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
-    new = [one for one in extracted.candidates if one.sources[0].id in fresh]
+    stated = [one for one in extracted.candidates if one.sources[0].id in fresh]
     turns = to_turns(chunk.entries, chunk.session)
-    planted = quote_planted(turns, new)
+    stated += quote_planted(turns, stated)
+    known = [one for one in stated if _is_used(one.sources[0], chunk.used)]
+    new = [one for one in stated if not _is_used(one.sources[0], chunk.used)] if known else stated
     by_id = {entry.id: entry for entry in chunk.entries}
     new = attribute_claims(turns, by_id, new, shared=chunk.session.dialect == "flow")
-    return build_plan(chunk.session, [*chunk.before, *chunk.entries], [*new, *planted], neighbours)
+    draft = build_plan(chunk.session, [*chunk.before, *chunk.entries], new, neighbours)
+    passages = [SkippedPassage(*one) for one in extracted.dropped if one.id in fresh]
+    passages += [SkippedPassage(*one.sources[0], Skip.DISTILLED_BEFORE) for one in known]
+    texts = {
+        turn.id: turn.text for turn in turns if MASK in turn.text
+    }  # what holds a secret is quarantined, not skipped
+    skipped = [one for one in passages if MASK not in texts.get(one.entry, "")[one.start : one.end]]
+    return draft._replace(skipped=skipped, again=chunk.used is not None)
+
+
+def _is_used(source: Source, used: Mapping[str, Sequence[tuple[int, int]]] | None) -> bool:
+    """Return True if a passage is evidence of a fact already."""
+    return used is not None and any(start < source.end and source.start < end for start, end in used.get(source.id, ()))
 
 
 # -- the operation
 
 
 DryRun = Annotated[bool, Meta(description="Return the plan without applying it.")]
+Again = Annotated[
+    bool, Meta(description="Start at the first turn again. Passages that are evidence of facts are skipped.")
+]
 
 
 class Consolidated(Response, frozen=True, kw_only=True):
@@ -155,6 +193,7 @@ class Consolidate(OwnerRequest, frozen=True, kw_only=True):
 
     session: SessionId
     dry_run: DryRun = False
+    again: Again = False
 
 
 @owner_operation(
@@ -167,13 +206,16 @@ class Consolidate(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"session": "alice-42", "dry_run": True}, FLOW_SAID),
 )
 def consolidate(call: Call, request: Consolidate) -> Consolidated:
-    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it."""
+    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it.
+
+    With `again`, these are the first 1000 turns. The rest of a longer session is consolidated by the next calls, without `again`.
+    """
 
     def read(space: Space) -> Chunk | None:
         address = space.address(request.owner.timeline, request.session)
         if address is None:
             raise NotFound("There is no such session.")
-        return read_chunk(space, address.id, None)
+        return read_chunk(space, address.id, None, request.again)
 
     answer: Consolidated | None = call.find_answer()
     if answer is not None:
@@ -217,7 +259,7 @@ def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
             break
         plan, body = _plan_and_apply(run, engine.recall, chunk, extract_statements(engine, run.reach, chunk))
         plans.append(plan.id)
-        done.update(count_steps(body.steps))
+        done.update(count_steps(body.steps, body.skipped_count))
         notes.update({plan.note: None} if plan.note else {})
     return {"plans": plans, **count_steps([]), **done, "notes": list(notes)}
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from ..core.space import Located, Space
 from ..model.collection import Draft, Entry, Place
 from ..storage.port import Tx
-from .datatypes import PlanBody, decode_steps, encode_steps
+from .datatypes import decode_steps, encode_steps
 from .wording import lookup_keys, parse_statement
 
 FACTS_PATH = ""
@@ -156,4 +158,4 @@ def remove_from_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
         if row is not None:
             body = decode_steps(row[0])
             remaining = [step for step in body.steps if step.id != fact_id]
-            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(PlanBody(remaining, body.notes)))
+            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(structs.replace(body, steps=remaining)))

@@ -242,6 +242,8 @@ class AsyncSession(AsyncSearch):
         ended: sdk.Ended = await self._transport.call("flows.end", self._at)
         if wait_s and ended.job is not None:
             await AsyncJobs(self._transport).wait(ended.job, timeout_s=wait_s)
+            done: sdk.Ended = await self._transport.call("flows.end", self._at)
+            ended = msgspec.structs.replace(ended, distilled=done.distilled)
         return ended
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:

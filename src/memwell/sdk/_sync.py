@@ -242,6 +242,8 @@ class Session(Search):
         ended: sdk.Ended = self._transport.call("flows.end", self._at)
         if wait_s and ended.job is not None:
             Jobs(self._transport).wait(ended.job, timeout_s=wait_s)
+            done: sdk.Ended = self._transport.call("flows.end", self._at)
+            ended = msgspec.structs.replace(ended, distilled=done.distilled)
         return ended
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:

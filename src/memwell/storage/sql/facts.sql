@@ -132,12 +132,12 @@ LIMIT :limit;
 
 -- name: settle_plan
 -- Change the state of a plan, if it still has the expected one.
-UPDATE plan SET state = :state, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
+UPDATE plan SET state = :state, head = :head, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
 WHERE tenant = :tenant AND id = :id AND state = :seen;
 
 -- name: plans_of_address
--- The plans for a session, and their steps.
-SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
+-- The plans for a session, their steps and states.
+SELECT id, steps, state FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
 
 -- name: plans_of_fact
 -- The plans of a collection that mention a fact.
@@ -199,6 +199,23 @@ RETURNING docid;
 UPDATE entry SET kind = 'note'
 WHERE tenant = :tenant AND address_id = :address_id AND kind = 'turn' AND id IN TEXTS(:ids)
 RETURNING docid;
+
+-- name: evidence_in_session
+-- The passages of a session that are evidence.
+SELECT entry_id, first_char, end_char FROM evidence WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: entry_texts
+-- The texts of entries that still exist.
+-- engine: sqlite
+SELECT e.id, e.content FROM entry e
+WHERE e.tenant = :tenant AND e.id IN TEXTS(:ids) AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+-- engine: postgres
+SELECT e.id, e.content
+FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT one.* FROM entry one WHERE one.tenant = :tenant AND one.id = wanted.id AND one.retired_at IS NULL LIMIT 1
+) AS e
+WHERE e.expires_at IS NULL OR e.expires_at > :now;
 
 -- name: facts_of
 -- Current facts by their ids.
