@@ -10,6 +10,7 @@ If the facts change between reading and writing, the plan is built again. An int
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,6 +33,8 @@ from ..screening.secrets import MASK, list_answered, mask_secrets
 from ..storage.port import TenantStore, Tx
 from .attribution import attribute_claims
 from .datatypes import (
+    UNNAMED_USER,
+    Candidate,
     Extraction,
     PlanBody,
     PlanDraft,
@@ -43,6 +46,7 @@ from .datatypes import (
     Turn,
     count_steps,
     find_session,
+    name_unnamed_user,
 )
 from .plans import FLOW_SAID, USER_SAID, Plan, apply_draft, find_last_fact_seq, store_draft, to_response
 from .rules.extractor import extract_with_reasons
@@ -56,7 +60,6 @@ CONTEXT_TURNS = 6
 """Number of earlier turns that are read for context, such as the question before an answer."""
 MAX_TURNS = 1000
 """Maximum number of turns in a chunk."""
-UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
 _decode_metadata = typed.decoder(dict[str, Any])
 
@@ -91,16 +94,37 @@ def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
 
 
 def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
-    """Return the name of a speaker in facts, and True if it identifies the speaker (C43)."""
+    """Return the name of a speaker in facts, and True if it identifies the speaker (C43). An id of a user is no name."""
     if entry.name:
         return _display_name(entry.name), True
     if role != "user":
         return f"The {role}", role == "assistant"
+    user = _find_user(entry, session)
+    return (_display_name(user), True) if user and _NAME.fullmatch(user) else (UNNAMED_USER, False)
+
+
+def _find_user(entry: Entry, session: Session) -> str | None:
+    """Return the user that the application gives for a turn; None if it gives none."""
     if session.dialect == "user":
-        return _display_name(session.name), True
+        return session.name
     metadata = _decode_metadata(entry.metadata) if entry.metadata else {}
-    name = next((metadata[field] for field in _USER_FIELDS if isinstance(metadata.get(field), str)), None)
-    return (_display_name(name), True) if name else (UNNAMED_USER, False)
+    return next(
+        (metadata[field] for field in _USER_FIELDS if metadata.get(field) and isinstance(metadata[field], str)), None
+    )
+
+
+def add_subject(candidate: Candidate, entries: Mapping[str, Entry], session: Session) -> Candidate:
+    """Give a statement of a user without a name a subject: the id of the user, or the user of the session."""
+    entry = entries[candidate.sources[0].id]
+    if entry.name or entry.origin in ("tool", "document") or (entry.role or "user") != "user":
+        return candidate
+    if candidate.subject is not None and candidate.subject != UNNAMED_USER:
+        return candidate
+    return candidate._replace(subject=_find_user(entry, session) or name_unnamed_user(session.path))
+
+
+_NAME = re.compile(r"\s*[^\W\d_]{2,}(?:[ '\u2019.-]{1,2}[^\W\d_]+){0,4}\.?\s*")
+"""The form of a name, unlike `u-204` or `ana@example.com`."""
 
 
 def _display_name(name: str) -> str:
@@ -155,9 +179,11 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     stated += quote_planted(turns, stated)
     known = [one for one in stated if _is_used(one.sources[0], chunk.used)]
     new = [one for one in stated if not _is_used(one.sources[0], chunk.used)] if known else stated
-    by_id = {entry.id: entry for entry in chunk.entries}
+    entries = [*chunk.before, *chunk.entries]
+    by_id = {entry.id: entry for entry in entries}
     new = attribute_claims(turns, by_id, new, shared=chunk.session.dialect == "flow")
-    draft = build_plan(chunk.session, [*chunk.before, *chunk.entries], new, neighbours)
+    candidates = [add_subject(one, by_id, chunk.session) for one in new]
+    draft = build_plan(chunk.session, entries, candidates, neighbours)
     passages = [SkippedPassage(*one) for one in extracted.dropped if one.id in fresh]
     passages += [SkippedPassage(*one.sources[0], Skip.DISTILLED_BEFORE) for one in known]
     texts = {

@@ -61,6 +61,20 @@ class Turn(NamedTuple):
     """The turn was added as a note: all of its statements are kept."""
 
 
+UNNAMED_USER = "The user"
+_UNNAMED = "the user of "
+
+
+def name_unnamed_user(session: str) -> str:
+    """Return the subject of facts about the user of a session who has no name."""
+    return f"The user of {session}"
+
+
+def is_unnamed(subject: str) -> bool:
+    """Return True for the user of a session who has no name. Such users of two sessions may be two people."""
+    return subject[: len(_UNNAMED)].lower() == _UNNAMED
+
+
 class Session(NamedTuple):
     """A session, and the last turn of it that is consolidated."""
 
@@ -121,6 +135,8 @@ class KnownFact(NamedTuple):
     """The day of the newest evidence."""
     similarity: float
     """Similarity to the candidate, from 0 to 1."""
+    written: bool = False
+    """The application wrote it for the flow or the session: only its text says whom it is about."""
 
 
 # -- plans

@@ -34,21 +34,23 @@ SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, C
 FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version;
 
 -- name: facts_same
--- The current facts of a collection with the same words, oldest first.
-SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+-- The current facts of a collection with the same words, oldest first. `written`: the key of a fact without a subject.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.same = :same
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.same IN (:same, :written)
   AND e.retired_at IS NULL
 ORDER BY f.docid
 LIMIT :limit;
 
 -- name: facts_about
--- The current facts of a collection about a topic, newest first.
-SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+-- The current facts of a collection about a topic, newest first. `written`: the topic of a fact without a subject.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.topic = :topic
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.topic IN (:topic, :written)
   AND e.retired_at IS NULL
 ORDER BY f.docid DESC
 LIMIT :limit;
@@ -221,13 +223,13 @@ WHERE e.expires_at IS NULL OR e.expires_at > :now;
 -- Current facts by their ids.
 -- engine: sqlite
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
-  f.held
+  e.origin, f.held
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.id IN TEXTS(:ids) AND e.retired_at IS NULL;
 -- engine: postgres
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
-  f.held
+  e.origin, f.held
 FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
 CROSS JOIN LATERAL (
   SELECT one.* FROM entry one WHERE one.tenant = :tenant AND one.id = wanted.id AND one.retired_at IS NULL LIMIT 1
@@ -236,7 +238,8 @@ LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid;
 
 -- name: facts_at
 -- Current facts by their entry numbers.
-SELECT e.docid, e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+SELECT e.docid, e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid IN NUMBERS(:docids) AND e.retired_at IS NULL;
