@@ -23,10 +23,12 @@ class Evidence(NamedTuple):
 
     words: float
     """The weight of the share of the query's words that an entry covers."""
-    light: float
-    """The weight of the similarity by the light model."""
+    codes: float
+    """The weight of the share of the query's codes that an entry covers: numbers and names such as `MW-1483`."""
+    named: float
+    """What an entry gains if it names the person whom the query asks about."""
     other: float
-    """What an entry loses if it does not name the person whom the query asks about."""
+    """What an entry loses if it does not name that person."""
     usual: float
     """The weight of the mean similarity of the scope, which is subtracted."""
     middle: float
@@ -38,11 +40,10 @@ class Evidence(NamedTuple):
         return found
 
 
-SENTENCE_MODEL = Evidence(words=0.1, light=0.1, other=0.25, usual=0.5, middle=0.355, width=0.054)
-LIGHT_MODEL = Evidence(words=0.4, light=0.0, other=0.25, usual=0.5, middle=0.4, width=0.09)
+SENTENCE_MODEL = Evidence(words=0.05, codes=0.25, named=0.07, other=0.25, usual=0.5, middle=0.353, width=0.045)
+LIGHT_MODEL = Evidence(words=0.4, codes=0.0, named=0.1, other=0.25, usual=0.5, middle=0.4, width=0.09)
 
-
-TURN = Evidence(words=0.0, light=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
+TURN = Evidence(words=0.0, codes=0.0, named=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
 """Turns add up the contributions of their arms, see `score`; the sum is the evidence."""
 CUTOFF = 0.01
 """Searches leave out hits that are less likely to be right than this, unless they say otherwise."""

@@ -33,7 +33,12 @@ _PERSONAL_VERBS = _list_words(
     """lives works likes loves hates dislikes prefers wants needs plays speaks drinks eats teaches studies moved married said says
 told thinks believes wears drives enjoys avoids met got went grew joined quit bought sold visited adopted"""
 )
-_PLURAL_VERBS = _list_words("is are was were go run must should can will have need may of")
+_PLURAL_VERBS = _list_words(
+    """is are was were do have must should can could will would may might of apply arrive become begin belong bring carry come
+contain depend exist expire fail follow get give go grow happen include keep live lose meet need provide receive remain
+require run send stay take weigh"""
+)
+"""Verbs after a plural, as in `Access tokens live for an hour`."""
 _NO_NAMES = _list_words(
     """the this that these those there here it he she they we you i my our your his her their its all some many most every each no
 never always please what who when where why how if after before since while today tomorrow yesterday one two three new old

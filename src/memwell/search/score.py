@@ -18,7 +18,7 @@ from ..clock import DAY
 from ..errors import Invalid
 from ..storage.port import Tx, encode_numbers
 from . import query, words
-from .calibration import LIGHT_MODEL, SENTENCE_MODEL, estimate_turns, find_usual_similarity, weigh_rivals
+from .calibration import LIGHT_MODEL, SENTENCE_MODEL, Evidence, estimate_turns, find_usual_similarity, weigh_rivals
 from .columns import SpaceView, View
 from .embeddings import EmbeddingModel, is_sentence_model
 from .index import MISSING
@@ -43,8 +43,6 @@ TOGETHER = 1_000_000
 
 MAX_LONG = 16
 """The number of long statements whose passages are read for a query."""
-WORDS_OF_PASSAGE = 0.3
-"""The weight of the words in the choice of a passage, beside its similarity."""
 
 ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assistant")
 
@@ -119,7 +117,15 @@ def score_views(
     found, total = _find_words(tx, views, tokens)
     weights = {token: weight for token, (weight, _) in zip(tokens, found[0], strict=True)} if found else {}
     scorings = [
-        Scoring(tx, view, question, models, _score_words(view, matches, total, question.recipe), weights, total)
+        Scoring(
+            tx,
+            view,
+            question,
+            models,
+            _score_words(view, matches, total, question.recipe),
+            _score_codes(view, tokens, matches),
+            QueryWords(weights, total),
+        )
         for view, matches in zip(views, found, strict=True)
     ]
     usual = _find_usual_similarities(scorings, len(models))
@@ -142,6 +148,17 @@ def _find_usual_similarities(scorings: Sequence[Scoring], models: int) -> list[f
 
 
 # -- Words
+
+
+class QueryWords(NamedTuple):
+    """The words of a query with their weights, and the sum of the weights."""
+
+    weights: Mapping[str, float]
+    total: float
+
+    @property
+    def codes(self) -> dict[str, float]:
+        return {token: 1.0 for token in self.weights if words.is_code(token)}
 
 
 def _list_terms(question: ParsedQuery, views: Sequence[View]) -> list[str]:
@@ -189,6 +206,15 @@ def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float,
         worth = _weigh_words(view, [rows for _, rows in some], recipe)
         for (weight, _), line in zip(some, worth, strict=True):
             covered += np.float32(weight / total) * line
+    return covered
+
+
+def _score_codes(view: View, tokens: Sequence[str], found: Sequence[tuple[float, Array]]) -> Scores:
+    """The share of the query's codes that each entry contains. Models read codes as if they were all alike."""
+    covered = np.zeros(len(view), np.float32)
+    codes = [rows for token, (_, rows) in zip(tokens, found, strict=True) if words.is_code(token)]
+    for rows in codes:
+        covered[rows] += np.float32(1.0 / len(codes))
     return covered
 
 
@@ -282,12 +308,11 @@ class Scoring:
         question: ParsedQuery,
         models: Sequence[EmbeddingModel],
         covered: Scores,
-        weights: Mapping[str, float],
-        total: float,
+        codes: Scores,
+        asked: QueryWords,
     ) -> None:
-        self.tx, self.view, self.question, self.covered = tx, view, question, covered
-        self.weights, self.total = weights, total
-        """The weight of each word of the query, and their sum."""
+        self.tx, self.view, self.question, self.covered, self.codes = tx, view, question, covered, codes
+        self.asked = asked
         self.passages: dict[int, Passage] = {}
         """The passages that stand for long entries, by row."""
         self.days = _find_days(view, question)
@@ -373,15 +398,16 @@ class Scoring:
                 self._weigh_statements(rows).sum(axis=0) + np.sqrt(self.view.size[rows] / 500.0) * self.covered[rows]
             )
             rows = rows[np.argpartition(-promise, MAX_LONG)[:MAX_LONG]]
-        for row, (passage, covered, similarities) in self.find_passages(rows).items():
+        for row, (passage, covered, codes, similarities) in self.find_passages(rows).items():
             self.passages[row] = passage
-            self.covered[row] = covered
+            self.covered[row], self.codes[row] = covered, codes
             for arm, similarity in zip(self.known, similarities, strict=True):
                 if similarity is not None:
                     arm.similar.keep_part(row, similarity)
 
-    def find_passages(self, rows: Array) -> dict[int, tuple[Passage, float, list[float | None]]]:
-        """Find the best passage of each long entry, with the share of words that it covers and its similarity by each model."""
+    def find_passages(self, rows: Array) -> dict[int, tuple[Passage, float, float, list[float | None]]]:
+        """Find the best passage of each long entry, with the shares of words and codes that it covers and its similarity by each
+        model."""
         docids = self.view.docid[rows].tolist()
         with self.view.index.lock:
             texts = self.view.index.texts.read(self.tx, docids, self.view.part.language) if docids else {}
@@ -390,13 +416,16 @@ class Scoring:
             text = texts.get(docid)
             if text is None:
                 continue
-            covered = text.cover(self.weights, self.total)
+            covered, codes = text.cover(*self.asked), text.cover(self.asked.codes, len(self.asked.codes))
             parts = [arm.similar.compare_parts(row)[1:] for arm in self.known]
             matching = [part if len(part) == len(covered) else None for part in parts]
-            best = next((part for part in matching if part is not None and part.any()), np.zeros(len(covered)))
-            place = int(np.argmax(best + WORDS_OF_PASSAGE * covered))
+            best, weights = np.zeros(len(covered)), LIGHT_MODEL
+            for arm, part in zip(reversed(self.known), reversed(matching), strict=True):
+                if part is not None and part.any():
+                    best, weights = arm.model.normalise(part), _choose_weights(arm.model)
+            place = int(np.argmax(best + weights.words * covered + weights.codes * codes))
             similarities = [None if part is None else float(part[place]) for part in matching]
-            found[row] = text.passages[place], float(covered[place]), similarities
+            found[row] = text.passages[place], float(covered[place]), float(codes[place]), similarities
         return found
 
     def _need(self, rows: Array) -> None:
@@ -430,7 +459,8 @@ class Scoring:
     def _weigh_statements(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of statements, which are estimates (see `calibration`)."""
         parts = np.zeros((len(ARMS), len(rows)))
-        covered, others = self.covered[rows], self._name_others(rows)
+        covered, codes = self.covered[rows], self.codes[rows]
+        named, others = self._name_person(rows)
         left = np.ones(len(rows), np.bool_)
         for place, arm in enumerate(self.arms):
             if arm is None:
@@ -438,16 +468,13 @@ class Scoring:
             there = np.flatnonzero(left & arm.similar.space.present[rows])
             if not len(there):
                 continue
-            weights = SENTENCE_MODEL if is_sentence_model(arm.model.embedder) else LIGHT_MODEL
-            evidence = arm.model.normalise(arm.similar.best[rows[there]]) - weights.usual * arm.model.normalise(
-                self.usual[place]
-            )
-            last = self.arms[-1]
-            if weights.light and last is not None and last is not arm:
-                evidence = evidence + weights.light * last.similar.best[rows[there]]
-            by_meaning = weights.estimate(evidence)
-            by_words = weights.estimate(evidence + weights.words * covered[there])
-            score = weights.estimate(evidence + weights.words * covered[there] - weights.other * others[there])
+            weights = _choose_weights(arm.model)
+            meaning = arm.model.normalise(arm.similar.best[rows[there]])
+            meaning = meaning - weights.usual * arm.model.normalise(self.usual[place])
+            by_meaning = weights.estimate(meaning)
+            meaning += weights.words * covered[there] + weights.codes * codes[there]
+            by_words = weights.estimate(meaning)
+            score = weights.estimate(meaning + weights.named * named[there] - weights.other * others[there])
             parts[0, there], parts[1, there], parts[5, there] = by_words - by_meaning, by_meaning, score - by_words
             left[there] = False
         missing = np.flatnonzero(left)
@@ -457,19 +484,20 @@ class Scoring:
             parts[4] = (1.0 - parts.sum(axis=0)) * self.question.recipe.time * near
         return parts
 
-    def _name_others(self, rows: Array) -> Array:
-        """1 for the statements that do not name the person whom the query asks about, if it names one; 0 for others."""
+    def _name_person(self, rows: Array) -> tuple[Array, Array]:
+        """1 for the statements that name the person whom the query asks about, and 1 for those that do not; 0 for all if it
+        asks about nobody."""
         question, view = self.question, self.view
         if not question.people and not question.speakers:
-            return np.zeros(len(rows))
-        named = np.zeros(len(view), np.bool_)
+            return np.zeros(len(rows)), np.zeros(len(rows))
+        there = np.zeros(len(view), np.bool_)
         for word in dict.fromkeys(
             (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
         ):
             for token in words.parse_terms(word, view.part.language).tokens:
-                named[_find_rows(self.tx, view, token)] = True
-        found: Array = (~named[rows]).astype(np.float64)
-        return found
+                there[_find_rows(self.tx, view, token)] = True
+        named: Array = there[rows].astype(np.float64)
+        return named, 1.0 - named
 
     def _contribute_turns(self, rows: Array) -> Array:
         view, recipe = self.view, self.question.recipe
@@ -523,6 +551,10 @@ class Scoring:
                 cosines = vectors.astype(np.float32) @ vector
                 similar.replace(rows[there], cosines, np.cumsum(counts) - counts)
         self.parts[:, best] = self._contribute(rows)
+
+
+def _choose_weights(model: EmbeddingModel) -> Evidence:
+    return SENTENCE_MODEL if is_sentence_model(model.embedder) else LIGHT_MODEL
 
 
 def _find_days(view: View, question: ParsedQuery) -> list[Days]:

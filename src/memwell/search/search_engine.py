@@ -152,7 +152,7 @@ class _Candidates(NamedTuple):
             rows = rows[scoring.view.size[rows] > words.MAX_WHOLE]
             known = {row: scoring.passages[row] for row in rows.tolist() if row in scoring.passages}
             rest = np.array([row for row in rows.tolist() if row not in known], np.int64)
-            known |= {row: passage for row, (passage, _, _) in scoring.find_passages(rest).items()}
+            known |= {row: passage for row, (passage, *_) in scoring.find_passages(rest).items()}
             found |= {int(scoring.view.docid[row]): passage for row, passage in known.items()}
         return found
 

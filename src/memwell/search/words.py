@@ -65,6 +65,8 @@ def check_language(language: str) -> None:
 
 MAX_TOKEN = 64
 MAX_TERMS = 64
+MIN_CODE = 3
+"""The length of the shortest code. One without letters has more digits than that, because small numbers count things."""
 MAX_WHOLE = 400
 """The length of the longest text that is not cut into chunks."""
 CHUNK = 300
@@ -88,7 +90,7 @@ _UNSPACED = (
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _PICTURE = "\u2600-\u27bf\U0001f000-\U0001faff"
-_SENTENCE = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?。！？؟])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bProf\.)\s+|\n+")
 _QUESTION = ("?", "？", "؟")
 
 
@@ -110,6 +112,12 @@ def parse_terms(text: str, language: str = "en") -> Terms:
     stop = list_stop_tokens(language)
     wanted = [token for token in found if token not in stop]
     return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
+
+
+def is_code(token: str) -> bool:
+    """Tell numbers and names of things, such as `4711` or `b12x`, from words."""
+    digits = sum(sign.isdigit() for sign in token)
+    return len(token) >= MIN_CODE and digits > 0 and (digits < len(token) or digits > MIN_CODE)
 
 
 def build_place_tokens(address_id: int, collection_id: int) -> str:
