@@ -176,7 +176,7 @@ def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[l
     found: list[list[tuple[float, Array]]] = [[] for _ in views]
     total = 0.0
     for token in tokens:
-        places = [_find_rows(tx, view, token) for view in views]
+        places = [find_rows(tx, view, token) for view in views]
         count = sum(map(len, places))
         weight = math.log(1.0 + (entries - count + 0.5) / (count + 0.5))
         total += weight
@@ -185,7 +185,7 @@ def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[l
     return found, total
 
 
-def _find_rows(tx: Tx, view: View, token: str) -> Array:
+def find_rows(tx: Tx, view: View, token: str) -> Array:
     """The live rows of a view that hold a token."""
     if not len(view):
         return np.zeros(0, np.int64)
@@ -495,7 +495,7 @@ class Scoring:
             (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
         ):
             for token in words.parse_terms(word, view.part.language).tokens:
-                there[_find_rows(self.tx, view, token)] = True
+                there[find_rows(self.tx, view, token)] = True
         named: Array = there[rows].astype(np.float64)
         return named, 1.0 - named
 
