@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..model.collection import TRUST
 from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_matches, look_up
 from ..storage.port import State, Tx, encode_numbers
-from .index import MISSING, Index
+from .index import Index
 from .query import ScopePart
 from .upkeep import STATEMENTS
 from .vector_space import Array, Column, VectorSpace
@@ -253,12 +253,15 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            is_statement=np.isin(
-                index.kind.values[:count], [index.kinds.codes.get(kind, MISSING) for kind in STATEMENTS]
-            ),
+            is_statement=_mask_statements(index)[index.kind.values[:count]],
             spaces=tuple(_view_space(space, count) for space in index.spaces),
             **arrays,
         )
+
+
+def _mask_statements(index: Index) -> Mask:
+    """For each code of a kind, True if entries of that kind are statements."""
+    return np.array([kind in STATEMENTS for kind in index.kinds.codes] or [False], np.bool_)
 
 
 def _view_space(space: VectorSpace, count: int) -> SpaceView:

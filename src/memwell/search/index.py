@@ -274,7 +274,8 @@ class Index:
                 for word in tokens.split(" "):
                     self._vocabulary.setdefault(word, []).append(row)
         self._read_upto = max(self._read_upto, count)
-        rows: Array = np.array(self._vocabulary.get(token, ()), np.int32)
+        found = self._vocabulary.get(token)
+        rows: Array = _NO_ROWS if found is None else np.array(found, np.int32)
         return rows
 
     def _keep(self, token: str, upto: int, rows: Array) -> None:

@@ -336,6 +336,8 @@ class Scoring:
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
         self.usual: Sequence[float] = ()
+        self._naming: Array | None = None
+        """Mask of the entries that name a person of the query."""
         self.statements = view.is_statement
         if question.recipe is not RECIPES["default"]:
             self.statements = np.zeros(len(view), np.bool_)
@@ -365,16 +367,19 @@ class Scoring:
         limit = max(CANDIDATES, 2 * self.question.limit)
         if self.partial:
             self._need(find_best(self.covered, view.allowed, limit))
-        self.meaning = self._score_meaning(slice(None))
-        self.own = recipe.words * self.covered + recipe.meaning * self.meaning
-        self.own *= view.here
-        rows = _add_neighbours(view, find_best(self.own, view.allowed & ~self.statements, limit))
-        rows = rows[view.allowed[rows]]
-        if self.statements.any():
+        stating = bool(self.statements.any())
+        rows = np.zeros(0, np.int64)
+        if not stating or not self.statements.all():
+            self.meaning = self._score_meaning(slice(None))
+            self.own = recipe.words * self.covered + recipe.meaning * self.meaning
+            self.own *= view.here
+            rows = _add_neighbours(view, find_best(self.own, view.allowed & ~self.statements, limit))
+            rows = rows[view.allowed[rows]]
+        if stating:
             stated = np.flatnonzero(self.statements & view.allowed)
             if len(stated) > limit:
-                stated = stated[np.argpartition(-self._weigh_statements(stated).sum(axis=0), limit)[:limit]]
-            rows = np.union1d(rows, stated)
+                stated = stated[np.argpartition(-self._promise(stated), limit)[:limit]]
+            rows = np.sort(np.concatenate([rows, stated]))
             self._read_passages(stated)
         if also is not None:
             rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
@@ -446,39 +451,55 @@ class Scoring:
 
     def _contribute(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of some rows: one line for each of `ARMS`. Their sum is the score."""
-        parts = self._contribute_turns(rows)
+        are_stated = self.statements[rows]
+        if are_stated.all() and len(rows):
+            return self._weigh_statements(rows)
+        parts = np.zeros((len(ARMS), len(rows)))
+        said = self._contribute_turns(rows[~are_stated])
         if self.question.recipe is RECIPES["default"]:
-            evidence = parts.sum(axis=0)
-            parts *= estimate_turns(evidence) / np.where(evidence > 0.0, evidence, 1.0)
-        stated = np.flatnonzero(self.statements[rows])
-        if len(stated):
-            parts[:, stated] = 0.0
-            parts[:, stated] += self._weigh_statements(rows[stated])
+            evidence = said.sum(axis=0)
+            said *= estimate_turns(evidence) / np.where(evidence > 0.0, evidence, 1.0)
+        parts[:, ~are_stated] = said
+        if are_stated.any():
+            parts[:, are_stated] = self._weigh_statements(rows[are_stated])
         return parts
+
+    def _promise(self, rows: Array) -> Array:
+        """What orders statements as their scores do, in less time."""
+        promise = self.covered[rows].astype(np.float64)
+        named, others = self._name_person(rows)
+        for _, weights, there, meaning in self._list_evidence(rows):
+            evidence = meaning + weights.words * self.covered[rows[there]] + weights.codes * self.codes[rows[there]]
+            evidence += weights.named * named[there] - weights.other * others[there]
+            promise[there] = (evidence - weights.middle) / weights.width
+        return promise
+
+    def _list_evidence(self, rows: Array) -> Iterator[tuple[Arm, Evidence, Array, Array]]:
+        """For each model, the best first: its weights, the places of the rows that it scores, and their similarity in meaning
+        beyond the usual."""
+        left = np.ones(len(rows), np.bool_)
+        for place, arm in enumerate(self.arms):
+            if arm is None:
+                continue
+            there = np.flatnonzero(left & arm.similar.space.present[rows])
+            if len(there):
+                weights = _choose_weights(arm.model)
+                usual = weights.usual * arm.model.normalise(self.usual[place])
+                yield arm, weights, there, arm.model.normalise(arm.similar.best[rows[there]]) - usual
+                left[there] = False
 
     def _weigh_statements(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of statements, which are estimates (see `calibration`)."""
         parts = np.zeros((len(ARMS), len(rows)))
         covered, codes = self.covered[rows], self.codes[rows]
         named, others = self._name_person(rows)
-        left = np.ones(len(rows), np.bool_)
-        for place, arm in enumerate(self.arms):
-            if arm is None:
-                continue
-            there = np.flatnonzero(left & arm.similar.space.present[rows])
-            if not len(there):
-                continue
-            weights = _choose_weights(arm.model)
-            meaning = arm.model.normalise(arm.similar.best[rows[there]])
-            meaning = meaning - weights.usual * arm.model.normalise(self.usual[place])
+        parts[0] = covered
+        for _, weights, there, meaning in self._list_evidence(rows):
             by_meaning = weights.estimate(meaning)
-            meaning += weights.words * covered[there] + weights.codes * codes[there]
-            by_words = weights.estimate(meaning)
-            score = weights.estimate(meaning + weights.named * named[there] - weights.other * others[there])
+            evidence = meaning + weights.words * covered[there] + weights.codes * codes[there]
+            by_words = weights.estimate(evidence)
+            score = weights.estimate(evidence + weights.named * named[there] - weights.other * others[there])
             parts[0, there], parts[1, there], parts[5, there] = by_words - by_meaning, by_meaning, score - by_words
-            left[there] = False
-        missing = np.flatnonzero(left)
-        parts[0, missing] = covered[missing]
         if self.days:
             near = _compute_nearness(self.view.occurred_at[rows], self.days)
             parts[4] = (1.0 - parts.sum(axis=0)) * self.question.recipe.time * near
@@ -490,13 +511,13 @@ class Scoring:
         question, view = self.question, self.view
         if not question.people and not question.speakers:
             return np.zeros(len(rows)), np.zeros(len(rows))
-        there = np.zeros(len(view), np.bool_)
-        for word in dict.fromkeys(
-            (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
-        ):
-            for token in words.parse_terms(word, view.part.language).tokens:
-                there[find_rows(self.tx, view, token)] = True
-        named: Array = there[rows].astype(np.float64)
+        if self._naming is None:
+            self._naming = np.zeros(len(view), np.bool_)
+            first_names = (name.split()[0] for name in question.speakers if name.split())
+            for word in dict.fromkeys((*question.people, *first_names)):
+                for token in words.parse_terms(word, view.part.language).tokens:
+                    self._naming[find_rows(self.tx, view, token)] = True
+        named: Array = self._naming[rows].astype(np.float64)
         return named, 1.0 - named
 
     def _contribute_turns(self, rows: Array) -> Array:
