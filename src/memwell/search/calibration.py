@@ -41,7 +41,7 @@ class Evidence(NamedTuple):
 
 
 SENTENCE_MODEL = Evidence(words=0.05, codes=0.25, named=0.07, other=0.25, usual=0.5, middle=0.353, width=0.045)
-LIGHT_MODEL = Evidence(words=0.4, codes=0.0, named=0.0, other=0.25, usual=0.5, middle=0.4, width=0.09)
+LIGHT_MODEL = Evidence(words=0.2, codes=0.25, named=0.07, other=0.25, usual=0.5, middle=0.318, width=0.057)
 
 TURN = Evidence(words=0.0, codes=0.0, named=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
 """Turns add up the contributions of their arms, see `score`; the sum is the evidence."""

@@ -20,7 +20,7 @@ from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_
 from ..storage.port import State, Tx, encode_numbers
 from .index import MISSING, Index
 from .query import ScopePart
-from .upkeep import STATEMENTS
+from .upkeep import HELD, STATEMENTS
 from .vector_space import Array, Column, VectorSpace
 
 PIECE = 5000
@@ -205,7 +205,7 @@ class View:
     after: Array
     spaces: tuple[SpaceView, ...]
     here: Mask
-    """Mask of the live entries. They may lend support to their neighbours."""
+    """Mask of the live entries that are not quarantined. They may lend support to their neighbours, and are counted."""
     allowed: Mask
     """Mask of the live entries that meet the conditions. Only they may become hits."""
 
@@ -227,6 +227,8 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
         count = index.count_until(state)
         index.clock = max(index.clock, now)
         here = index.alive.values[:count] & (index.expires_at.values[:count] > index.clock)
+        if part.kinds is not None and HELD not in part.kinds:
+            here = here & (index.kind.values[:count] != index.kinds.codes.get(HELD, MISSING))
         allowed = here
         if part.kinds is not None:
             codes = [index.kinds.codes[kind] for kind in part.kinds if kind in index.kinds.codes]

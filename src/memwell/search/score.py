@@ -465,7 +465,7 @@ class Scoring:
             if not len(there):
                 continue
             weights = _choose_weights(arm.model)
-            meaning = arm.model.normalise(arm.similar.best[rows[there]])
+            meaning = arm.model.normalise(arm.similar.best[rows[there]].astype(np.float64))
             meaning = meaning - weights.usual * arm.model.normalise(self.usual[place])
             by_meaning = weights.estimate(meaning)
             meaning += weights.words * covered[there] + weights.codes * codes[there]

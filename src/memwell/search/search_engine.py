@@ -27,11 +27,12 @@ from .embeddings import (
     is_sentence_model,
     queue_embedding,
 )
-from .index import Index, IndexCache, IndexKey
+from .index import MISSING, Index, IndexCache, IndexKey
 from .nearest import find_nearest
 from .passages import Passage
 from .query import ScopePart, list_words, parse_query, resolve_scope
 from .score import ARMS, ParsedQuery, Recipe, Scoring, require_recipe, score_views
+from .upkeep import HELD
 from .vector_space import Array
 
 if TYPE_CHECKING:
@@ -295,7 +296,9 @@ class _Search:
             for word in list_words(self._query.text):
                 for token in words.parse_terms(word, part.language).tokens:
                     with index.lock:
-                        if len(index.find_occurrences(tx, state, part.token, f"{words.PERSON}{token}", False)):
+                        rows = index.find_occurrences(tx, state, part.token, f"{words.PERSON}{token}", False)
+                        held = index.kind.values[rows] == index.kinds.codes.get(HELD, MISSING)
+                        if np.any(index.alive.values[rows] & ~held):
                             found[word] = None
         return found
 
