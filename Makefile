@@ -13,7 +13,7 @@ AUDIT := .venv-audit
 help:  ## Show what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
 
-$(RUNTIME): requirements-runtime.lock pyproject.toml hatch_build.py
+$(RUNTIME): requirements-runtime.lock pyproject.toml hatch_build.py hatch_minilm.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/$(INSTALL) --require-hashes -r requirements-runtime.lock
 	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .

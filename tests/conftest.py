@@ -51,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("fixtures") / "authority.pem")
     # Typer's runner puts the commands together again for each that it runs.
     vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
+    # Few tests are about meaning, and many start processes, which the light model does not delay.
+    os.environ.setdefault("MEMWELL_EMBEDDER", "wordllama")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")

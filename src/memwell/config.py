@@ -52,8 +52,9 @@ SETTINGS = (
     Setting(
         "embedder",
         str,
-        "wordllama",
-        "The embedding model of search: `minilm` or `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
+        "minilm",
+        "The embedding model of search: `minilm`, or `wordllama` which is lighter and faster (both offline), `none`, "
+        "`onnx:DIRECTORY`, `openai:MODEL`, "
         "`fastembed:MODEL`, or a plugin's name.",
     ),
     Setting("embedder_url", str, "https://api.openai.com/v1", "The OpenAI-compatible server of `openai:MODEL`."),

@@ -351,3 +351,125 @@ def test_an_audit_finds_what_cannot_both_be_true(flow: Flow) -> None:
     flow.import_lines([{"type": "memory", "content": text, "subject": "Alice"} for text in said])
     (finding,) = [one for one in flow.audit().findings if one.problem == "contradiction"]
     assert sorted(flow.get(fact_id).content for fact_id in finding.ids) == said[:2]
+
+
+# -- passages without a step
+
+
+def test_a_plan_lists_what_was_skipped_with_its_reason(flow: Flow) -> None:
+    tell(flow, "s1", "Hi there! I live in Lisbon. Suppose I moved to Rome. Where should I eat?")
+    plan = flow.consolidate("s1", dry_run=True)
+    assert plan is not None
+    assert [(one.text, one.reason) for one in plan.skipped] == [
+        ("Suppose I moved to Rome.", "hypothetical"),
+        ("Where should I eat?", "question"),
+        ("Hi there!", "small_talk"),
+    ]
+    assert plan.counts["skipped"] == 3
+    assert plan.counts["added"] == 1
+
+
+def test_a_secret_is_not_in_the_list_of_what_was_skipped(flow: Flow) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    tell(flow, "s1", f"Is {secret} a good token? Thanks!")
+    plan = flow.consolidate("s1", dry_run=True)
+    assert plan is not None
+    assert all(secret not in (one.text or "") for one in plan.skipped)
+    assert "Thanks!" in [one.text for one in plan.skipped]
+
+
+def test_what_was_skipped_has_no_words_once_its_session_is_deleted(flow: Flow) -> None:
+    tell(flow, "s1", "I live in Lisbon. Where should I eat?")
+    flow.consolidate("s1")
+    flow.session("s1").delete()
+    assert all(one.text is None for plan in flow.plans() for one in plan.skipped)
+
+
+# -- plans and sessions again
+
+
+def test_a_reverted_plan_can_be_applied_again(flow: Flow, clock: FrozenClock) -> None:
+    tell(flow, "s1", "I live in Lisbon.", "I have two cats.")
+    flow.consolidate("s1")
+    clock.advance(days=1)
+    tell(flow, "s2", "I moved to Porto.", "I have two cats.", "I play the cello.")
+    plan = flow.consolidate("s2")
+    assert plan is not None
+    after = {(fact.content, fact.confidence) for fact in flow.memories()}
+    for _ in range(2):
+        flow.revert(plan.id)
+        assert known(flow) == ["Alice has two cats.", "Alice lives in Lisbon."]
+        assert flow.apply(plan.id).state == "applied"
+        assert {(fact.content, fact.confidence) for fact in flow.memories()} == after
+    assert flow.consolidate("s2") is None
+    with pytest.raises(Conflict):
+        flow.apply(plan.id)
+
+
+def test_a_reverted_plan_is_refused_when_the_facts_have_changed_since(flow: Flow) -> None:
+    tell(flow, "s1", "I live in Lisbon.")
+    plan = flow.consolidate("s1")
+    assert plan is not None
+    flow.revert(plan.id)
+    flow.write("Ships to the EU only")
+    with pytest.raises(Stale):
+        flow.apply(plan.id)
+
+
+def test_a_session_can_be_distilled_again_and_nothing_changes(flow: Flow, clock: FrozenClock) -> None:
+    tell(flow, "s1", "I live in Lisbon.", "I have two cats.", "Actually, I moved to Porto.")
+    flow.consolidate("s1")
+    clock.advance(days=1)
+    tell(flow, "s2", "I have two cats.")
+    flow.consolidate("s2")
+    before = [(fact.id, fact.content, fact.version, fact.confidence) for fact in flow.memories()]
+    for session in ("s1", "s2", "s1"):
+        plan = flow.consolidate(session, again=True)
+        assert plan is not None
+        assert plan.steps == []
+        assert "distilled_before" in {one.reason for one in plan.skipped}
+    assert [(fact.id, fact.content, fact.version, fact.confidence) for fact in flow.memories()] == before
+    assert flow.consolidate("s1") is None
+
+
+def test_a_session_whose_plan_was_reverted_is_distilled_again(flow: Flow) -> None:
+    tell(flow, "s1", "I live in Lisbon.", "I have two cats.")
+    plan = flow.consolidate("s1")
+    assert plan is not None
+    before = known(flow)
+    flow.revert(plan.id)
+    dry = flow.consolidate("s1", dry_run=True, again=True)
+    assert dry is not None
+    assert known(flow) == []
+    assert flow.apply(dry.id).state == "applied"
+    assert known(flow) == before
+
+
+def test_distilling_a_long_session_again_reads_all_of_it(flow: Flow) -> None:
+    said = [{"role": "user", "name": "Alice", "content": f"I own house number {number}."} for number in range(1003)]
+    for part in (said[:1000], said[1000:]):
+        flow.session("s1").history.extend(part)
+    plans = []
+    while (plan := flow.consolidate("s1")) is not None:
+        plans.append(plan)
+    for plan in reversed(plans):
+        flow.revert(plan.id)
+    again = flow.consolidate("s1", again=True)
+    rest = flow.consolidate("s1")
+    assert again is not None
+    assert rest is not None
+    assert (again.first_seq, again.last_seq, rest.first_seq, rest.last_seq) == (1, 1000, 1001, 1003)
+    assert flow.consolidate("s1") is None
+
+
+# -- what became of a session
+
+
+def test_a_session_says_how_many_statements_were_kept_held_and_skipped(flow: Flow) -> None:
+    tell(flow, "s1", "I live in Lisbon. Where should I eat?", "My password is hunter2-Xy!9.")
+    before = flow.session("s1").show().distilled
+    assert (before.kept, before.held, before.skipped, before.waiting) == (0, 0, 0, 2)
+    ended = flow.session("s1").end(wait_s=20)
+    shown = flow.session("s1").show().distilled
+    assert (shown.kept, shown.held, shown.skipped, shown.waiting) == (1, 1, 1, 0)
+    assert ended.distilled == shown

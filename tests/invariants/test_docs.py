@@ -159,7 +159,7 @@ COMMANDS = {
         "2 entries restored in place of the old ones.",
     ],
     "docs/flows.md": ["1 turn(s), 0 memorie(s)", "Session alice-43"],
-    "docs/operations.md": ["revoked_at", "consolidates it", "memory   ", "all of it can be read", "flows.end"],
+    "docs/operations.md": ["revoked_at", "1 kept, 0 held", "memory   ", "all of it can be read", "flows.end"],
 }
 """What the commands of a guide print."""
 CURLS = {

@@ -17,6 +17,7 @@ import pytest
 from memwell import Invalid, ModelFailed, config
 from memwell.models import wordllama
 from memwell.models.embedder import Embedder, Endpoint, Fastembed, Onnx, open_embedder
+from memwell.models.minilm import MiniLM
 from memwell.models.wordllama import DATA, DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama
 from memwell.testing import ScriptedEmbedder, word_vector
 
@@ -70,11 +71,11 @@ print([name for name in sys.modules if name.split(".")[0] in ("wordllama", "torc
 """
 
 
-def test_the_default_needs_neither_its_package_nor_a_network() -> None:
+def test_wordllama_needs_neither_its_package_nor_a_network() -> None:
     assert run_python(ALONE).splitlines() == ["(1, 256)", "[]"]
 
 
-def test_the_default_gives_unit_vectors_and_zeros_for_nothing(llama: WordLlama) -> None:
+def test_wordllama_gives_unit_vectors_and_zeros_for_nothing(llama: WordLlama) -> None:
     vectors = llama.embed(TEXTS)
     assert vectors.shape == (len(TEXTS), llama.dimensions)
     assert vectors.dtype == np.float32
@@ -83,7 +84,7 @@ def test_the_default_gives_unit_vectors_and_zeros_for_nothing(llama: WordLlama) 
     assert llama.embed([]).shape == (0, llama.dimensions)
 
 
-def test_the_default_gives_the_same_every_time_and_alone_as_in_company(llama: WordLlama) -> None:
+def test_wordllama_gives_the_same_every_time_and_alone_as_in_company(llama: WordLlama) -> None:
     many = TEXTS * 100  # more than one batch
     together = llama.embed(many)
     assert np.array_equal(together, llama.embed(many))
@@ -92,7 +93,7 @@ def test_the_default_gives_the_same_every_time_and_alone_as_in_company(llama: Wo
     assert np.abs(together - np.tile(alone, (100, 1))).max() < 1e-6
 
 
-def test_the_default_knows_what_is_near(llama: WordLlama) -> None:
+def test_wordllama_knows_what_is_near(llama: WordLlama) -> None:
     cat, kitten, invoice = llama.embed(["a cat", "a small kitten", "the unpaid invoice"])
     assert cat @ kitten > cat @ invoice
     assert llama.floor < cat @ kitten <= 1
@@ -142,7 +143,7 @@ def replace(file: Path, data: bytes) -> None:
     file.write_bytes(data)
 
 
-def test_the_default_is_read_from_any_directory(folder: Path, llama: WordLlama) -> None:
+def test_wordllama_is_read_from_any_directory(folder: Path, llama: WordLlama) -> None:
     assert np.array_equal(WordLlama(folder).embed(TEXTS), llama.embed(TEXTS))
 
 
@@ -677,11 +678,11 @@ def test_a_plugin_that_cannot_be_loaded_leaves_search_its_words(
 @cases("name", ["nobody", "nobody:x", "onnx", "onnx:", "openai", "openai:", "fastembed:", ":", "Mine"])
 def test_an_unknown_name_is_refused_with_the_list(plugin: None, name: str) -> None:
     if name == ":":
-        assert isinstance(chosen(name), WordLlama)
+        assert isinstance(chosen(name), MiniLM)
         return
     with pytest.raises(Invalid) as error:
         chosen(name)
-    for kind in ("wordllama", "none", "onnx:DIRECTORY", "openai:MODEL", "fastembed:MODEL", "plugin"):
+    for kind in ("minilm", "wordllama", "none", "onnx:DIRECTORY", "openai:MODEL", "fastembed:MODEL", "plugin"):
         assert kind in str(error.value)
 
 

@@ -33,7 +33,7 @@ SPOTLESS = list(dict.fromkeys([*CLEAN, *later.CLEAN, *later.UNSEEN_CLEAN, *later
 PARTS = 7
 _FENCE = re.compile(r'<memory token="(\w+)" kind="facts"(?: origin="(\w+)")?>\n(.*?)\n</memory token="\1">', re.DOTALL)
 _FENCED_TURN = re.compile(r'<memory token="(\w+)" origin="(?:tool|document)">\n.*\n</memory token="\1">', re.DOTALL)
-_LINE = re.compile(r"\A- \[[^]]*\] ")
+_LINE = re.compile(r"\A- ")
 
 
 class Told(NamedTuple):
@@ -147,6 +147,8 @@ def require_fences(said: Told, facts: dict[str, Known]) -> None:
     """Nothing that is held is in a context; what is not trusted is in a fence that says so, and nothing is outside of one."""
     held = {id_: fence_line(fact.content) for id_, fact in facts.items() if fact.held}
     origins = {fence_line(fact.content): fact.origin for fact in facts.values() if not fact.held}
+    quarantined = {fence_line(fact.content) for fact in facts.values() if fact.held}
+    outside = {fence_line(text) for text in said.from_outside.values()}
     untrusted = 0
     for text in [*said.by_users.values(), *said.from_outside.values()]:
         context = said.flow.context(text, budget=4000)
@@ -154,8 +156,12 @@ def require_fences(said: Told, facts: dict[str, Known]) -> None:
         assert not [one for one in held.values() if one in context.text]
         assert _FENCE.sub("", context.text).strip() == PREAMBLE
         for _, origin, inside in _FENCE.findall(context.text):
-            told = [origins[_LINE.sub("", line)] for line in inside.splitlines()]
+            lines = [_LINE.sub("", line) for line in inside.splitlines() if not line.startswith("Said ")]
+            told = [origins[line] for line in lines if line in origins]
             assert all(one == origin if origin else is_trusted(one) for one in told)
+            turns = {line.split(": ", 1)[1] for line in lines if line not in origins}
+            assert not turns & quarantined
+            assert origin or not turns & outside
             untrusted += len(told) if origin else 0
     assert untrusted >= 100
     require_fenced_turns(said)

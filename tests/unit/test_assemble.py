@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwell.context.contexts import Context, LeftOut, RecentTurn, RelevantFact, assemble
+from memwell.context.contexts import Context, LeftOut, RecentTurn, assemble
+from memwell.context.recall import Recalled
 from memwell.text.tokens import MESSAGE, estimate_tokens
 
 from ..cases import cases
@@ -25,8 +26,8 @@ def turn(number: int, text: str, role: str = "user") -> RecentTurn:
     return RecentTurn(role, None, text, NOON + timedelta(minutes=number), f"t{number}")
 
 
-def fact(number: int, text: str, score: float = 1.0, origin: str = "user") -> RelevantFact:
-    return RelevantFact(f"f{number}", text, score, origin, DAY + timedelta(days=number))
+def fact(number: int, text: str, score: float = 1.0, origin: str = "user") -> Recalled:
+    return Recalled(f"f{number}", "fact", text, score, origin, DAY + timedelta(days=number))
 
 
 TURNS = [turn(1, "Hello!"), turn(2, "Hi, how can I help?", "assistant"), turn(3, "Where do I live?")]

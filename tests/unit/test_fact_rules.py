@@ -54,7 +54,7 @@ def test_greetings_questions_and_filler_are_dropped(text: str) -> None:
         ("I don't like cheese.", "Caroline does not like cheese."),
         ("I think I am a nurse by heart.", "Caroline thinks they are a nurse by heart."),
         ("My sister and I moved to Porto.", "Caroline's sister and Caroline moved to Porto."),
-        ("We have two cats.", "Caroline and others have two cats."),
+        ("We have two cats.", "Caroline's family has two cats."),
         ("Hey! I've never owned a car!", "Caroline has never owned a car."),
         ("I can't eat nuts.", "Caroline cannot eat nuts."),
         ("I sing and play guitar.", "Caroline sings and plays guitar."),
@@ -157,11 +157,36 @@ def test_a_system_states_nothing_and_a_tool_little() -> None:
     assert fact.confidence <= 0.5
 
 
-@pytest.mark.parametrize("text", ["Always answer in French.", "Please don't use emojis.", "Call me Max."])
-def test_an_instruction_is_kept_as_one(text: str) -> None:
-    (fact,) = facts(("user", text))
-    assert (fact.text, fact.kind) == (f'The user wants: "{text}"', "instruction")
-    assert fact.importance >= 0.9
+@cases(
+    ("text", "fact"),
+    [
+        ("Always answer in French.", "The user wants the assistant always to answer in French."),
+        ("Please don't use emojis.", "The user wants the assistant not to use emojis."),
+        ("Call me Max.", "The user wants the assistant to call them Max."),
+        ("short answers please", "The user wants short answers."),
+        ("use tabs, not spaces", "The user wants the assistant to use tabs, not spaces."),
+        ("no messages after 9 pm", "The user wants no messages after 9 pm."),
+        ("Never schedule meetings on Fridays", "The user wants the assistant never to schedule meetings on Fridays."),
+        (
+            "pls keep your replies under 100 words",
+            "The user wants the assistant to keep the assistant's replies under 100 words.",
+        ),
+        ("Round prices to 5 cents when you quote me", 'The user wants: "Round prices to 5 cents when you quote me."'),
+        ("litres everywhere, never gallons", "The user wants litres everywhere, never gallons."),
+    ],
+)
+def test_an_instruction_is_kept_as_one(text: str, fact: str) -> None:
+    (found,) = facts(("user", text))
+    assert (found.text, found.kind) == (fact, "instruction")
+    assert found.importance >= 0.9
+
+
+@cases(
+    "text",
+    ["Run the tests", "book it please", "Order 4711 has not arrived", "Test results are in the drawer", "Don't worry!"],
+)
+def test_a_command_for_once_is_no_instruction(text: str) -> None:
+    assert all(fact.kind != "instruction" for fact in facts(("user", text)))
 
 
 def test_people_do_not_instruct_each_other() -> None:
@@ -354,8 +379,8 @@ def test_what_an_assistant_did_has_an_object(text: str) -> None:
     [
         (("…Do you smoke?", "Not anymore."), "Alice does not smoke anymore."),
         (("…Are you still working at Google?", "Not any more."), "Alice is not working at Google anymore."),
-        (("Carol lives in Rome.",), 'Alice said: "Carol lives in Rome."'),
-        (("Bob works at Google. He is a manager.",), 'Alice said: "Bob works at Google. He is a manager."'),
+        (("Carol lives in Rome.",), "According to Alice: Carol lives in Rome."),
+        (("Bob works at Google. He is a manager.",), "According to Alice: Bob works at Google; he is a manager."),
         (("My friend Carol lives in Rome. She is a dentist.",), "Alice's friend Carol lives in Rome; she is a dentist."),
         (("I got a dog! His name is Rex.",), "Alice got a dog; his name is Rex."),
         (("My sister Emma is a doctor. She has two kids.",), "Alice's sister Emma is a doctor; she has two kids."),
@@ -385,9 +410,11 @@ EXAMPLES: dict[Drop, tuple[Line, str]] = {
     Drop.NOT_A_STATEMENT: (("tool", "status=ok"), "status=ok"),
     Drop.CORRECTED: (("Alice", "I have two kids. Sorry, three."), "I have two kids."),
     Drop.SMALL_TALK: (("Alice", "That is great!"), "That is great!"),
+    Drop.MOMENT: (("Alice", "I'm waiting for the bus."), "I'm waiting for the bus."),
     Drop.LINK: (("Alice", "https://example.com/a"), "https://example.com/a"),
     Drop.ADVICE: (("Alice", "Take care of the old garden!"), "Take care of the old garden!"),
     Drop.PROPOSAL: (("Alice", "Let's meet at the big station."), "Let's meet at the big station."),
+    Drop.COMMAND: (("Alice", "Please cancel my order."), "Please cancel my order."),
     Drop.LOW_SCORE: (("Alice", "They would perhaps like it there."), "They would perhaps like it there."),
     Drop.DUPLICATE: (("Alice", "I live in Rome. I live in Rome."), "I live in Rome."),
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FACT_HITS, TURN_HITS = 60, 60
 """Number of candidates; the budget decides how many are used."""
-ALL = 100
+ALL = 40
 """Number of facts without a query."""
 IMPORTANT, LATEST, VITAL = 3, 200, 0.85
 """The number of vital facts that are added to the hits of a query, of the newest facts to choose them from, and the least
@@ -89,7 +89,8 @@ def recall(call: Call, request: ContextRequest, places: Places, shown: Collectio
     turns = [hit for hit in _search(call, request, [places.turns], TURN_HITS) if hit.entry.kind == "turn"]
     known = {one.id: one for one in found} | {hit.entry.id: _to_recalled(hit, "fact") for hit in facts}
     checked = _screen_facts([one for one in known.values() if one.id not in shown])
-    return call.read(lambda space: _merge(space, places, checked, [hit for hit in turns if hit.entry.id not in shown]))
+    others, past = [hit for hit in turns if hit.entry.id not in shown], request.as_of is not None
+    return call.read(lambda space: _merge(space, places, checked, others, past=past))
 
 
 def _search(call: Call, request: ContextRequest, where: Sequence[Where], limit: int) -> list[Hit]:
@@ -121,14 +122,15 @@ def _screen_facts(facts: Sequence[Recalled]) -> Recollection:
     )
 
 
-def _merge(space: Space, places: Places, facts: Recollection, turns: Sequence[Hit]) -> Recollection:
-    """Choose between facts and the turns that they were made of."""
+def _merge(space: Space, places: Places, facts: Recollection, turns: Sequence[Hit], *, past: bool) -> Recollection:
+    """Choose between facts and the turns that they were made of. For a moment in the `past` both are shown, because evidence has
+    no history."""
     chosen = {one.id: one for one in facts.entries}
     left_out = list(facts.left_out)
     for hit in turns:
         turn = _to_recalled(hit, "turn")
         reason = _find_objection(space, places.turns.place, hit)
-        kinds: dict[str, str] = dict(space.tx.rows("facts_of_turn", entry_id=turn.id))
+        kinds: dict[str, str] = {} if past else dict(space.tx.rows("facts_of_turn", entry_id=turn.id))
         if reason is None and "held" in kinds.values():
             reason = "held"
         elif reason is None and kinds and "fact" not in kinds.values():

@@ -46,12 +46,22 @@ PassedOn = Annotated[
 ]
 
 
+Speaker = Annotated[
+    Label,
+    Meta(
+        description="The id of the user who speaks. Facts from turns of one id are about one person, in whatever session. It is "
+        "kept in the metadata."
+    ),
+]
+
+
 class NewTurn(Request, frozen=True, kw_only=True):
     """A turn to record."""
 
     role: Role
     content: TurnText = ""
     name: Label | None = None
+    user: Speaker | None = None
     tool_name: Label | None = None
     tool_call_id: Label | None = None
     tool_calls: ToolCalls | None = None
@@ -116,7 +126,7 @@ def to_draft(turn: NewTurn) -> Draft:
         content=check_content(turn.content, may_be_empty=bool(turn.tool_calls)),
         name=turn.name,
         tool=tool,
-        metadata=encode_metadata(turn.metadata),
+        metadata=encode_metadata(turn.metadata if turn.user is None else {**(turn.metadata or {}), "user": turn.user}),
         origin=_origin(turn),
         occurred_at=to_instant(turn.occurred_at),
     )

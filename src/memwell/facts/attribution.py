@@ -29,13 +29,18 @@ def attribute_claims(
     attributed = []
     for one in candidates:
         turn = by_id.get(one.sources[0].id)
-        if turn is None or turn.role in NOT_PEOPLE or entries[turn.id].origin != "user" or one.kind == "instruction":
+        if turn is None or turn.role in NOT_PEOPLE or entries[turn.id].origin != "user" or _is_request(one):
             attributed.append(one)
             continue
         words = turn.text[one.sources[0].start : one.sources[0].end]
         claims = not _ATTRIBUTED.match(one.text) and is_claim(words, asking[turn.id])
         attributed.append(_attribute(one, turn, words) if claims else one)
     return attributed
+
+
+def _is_request(candidate: Candidate) -> bool:
+    """Return True for what somebody wants of the assistant, which says nothing about the world."""
+    return candidate.kind == "instruction" and ("the assistant" in candidate.text or '"' in candidate.text)
 
 
 def _attribute(candidate: Candidate, turn: Turn, words: str) -> Candidate:

@@ -26,6 +26,7 @@ from .datatypes import Candidate, KnownFact, PlanBody, Step, StoredPlan, Target,
 from .fact_rows import FACTS_PATH
 from .faithfulness import list_words
 from .paraphrase import paraphrase_key
+from .periods import find_period
 from .plans import FLOW_DONE, USER_DONE, Plan, find_last_fact_seq, to_response, write_plan
 from .reconcile import OPPOSITES, reconcile
 from .wording import ParsedStatement, parse_statement, stems, subject_person
@@ -168,7 +169,8 @@ def _find_problems(facts: Iterable[AuditedFact], now: int) -> list[AuditFinding]
             report("orphan", fact, "It was extracted from turns, but none of its evidence is left.")
         elif fact.plan_id is not None and not fact.heard and about_person:
             report("echo", fact, "Its only source is the assistant.")
-        if fact.valid_to is not None and fact.valid_to <= now:
+        # a statement about a period of the past stays true
+        if fact.valid_to is not None and fact.valid_to <= now and find_period(fact.content).until is None:
             report("stale", fact, "Its validity has ended, but it still counts as current.")
         if find_secret_in_fact(fact.content) is not None:
             report("secret", fact, "It looks like a secret.")

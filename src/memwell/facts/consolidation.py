@@ -10,8 +10,9 @@ If the facts change between reading and writing, the plan is built again. An int
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -28,10 +29,25 @@ from ..errors import NotFound, Stale, Unavailable
 from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Entry
 from ..model.fields import SessionId
-from ..screening.secrets import list_answered, mask_secrets
+from ..screening.secrets import MASK, list_answered, mask_secrets
 from ..storage.port import TenantStore, Tx
 from .attribution import attribute_claims
-from .datatypes import Extraction, PlanBody, PlanDraft, Session, StoredPlan, Turn, count_steps, find_session
+from .datatypes import (
+    UNNAMED_USER,
+    Candidate,
+    Extraction,
+    PlanBody,
+    PlanDraft,
+    Session,
+    Skip,
+    SkippedPassage,
+    Source,
+    StoredPlan,
+    Turn,
+    count_steps,
+    find_session,
+    name_unnamed_user,
+)
 from .plans import FLOW_SAID, USER_SAID, Plan, apply_draft, find_last_fact_seq, store_draft, to_response
 from .rules.extractor import extract_with_reasons
 
@@ -44,7 +60,6 @@ CONTEXT_TURNS = 6
 """Number of earlier turns that are read for context, such as the question before an answer."""
 MAX_TURNS = 1000
 """Maximum number of turns in a chunk."""
-UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
 _decode_metadata = typed.decoder(dict[str, Any])
 
@@ -56,6 +71,8 @@ class Chunk(NamedTuple):
     entries: list[Entry]
     head: int
     before: list[Entry]
+    used: Mapping[str, Sequence[tuple[int, int]]] | None = None
+    """The passages that are evidence of facts, by entry, if the turns were consolidated before; otherwise None."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -77,16 +94,37 @@ def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
 
 
 def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
-    """Return the name of a speaker in facts, and True if it identifies the speaker (C43)."""
+    """Return the name of a speaker in facts, and True if it identifies the speaker (C43). An id of a user is no name."""
     if entry.name:
         return _display_name(entry.name), True
     if role != "user":
         return f"The {role}", role == "assistant"
+    user = _find_user(entry, session)
+    return (_display_name(user), True) if user and _NAME.fullmatch(user) else (UNNAMED_USER, False)
+
+
+def _find_user(entry: Entry, session: Session) -> str | None:
+    """Return the user that the application gives for a turn; None if it gives none."""
     if session.dialect == "user":
-        return _display_name(session.name), True
+        return session.name
     metadata = _decode_metadata(entry.metadata) if entry.metadata else {}
-    name = next((metadata[field] for field in _USER_FIELDS if isinstance(metadata.get(field), str)), None)
-    return (_display_name(name), True) if name else (UNNAMED_USER, False)
+    return next(
+        (metadata[field] for field in _USER_FIELDS if metadata.get(field) and isinstance(metadata[field], str)), None
+    )
+
+
+def add_subject(candidate: Candidate, entries: Mapping[str, Entry], session: Session) -> Candidate:
+    """Give a statement of a user without a name a subject: the id of the user, or the user of the session."""
+    entry = entries[candidate.sources[0].id]
+    if entry.name or entry.origin in ("tool", "document") or (entry.role or "user") != "user":
+        return candidate
+    if candidate.subject is not None and candidate.subject != UNNAMED_USER:
+        return candidate
+    return candidate._replace(subject=_find_user(entry, session) or name_unnamed_user(session.path))
+
+
+_NAME = re.compile(r"\s*[^\W\d_]{2,}(?:[ '\u2019.-]{1,2}[^\W\d_]+){0,4}\.?\s*")
+"""The form of a name, unlike `u-204` or `ana@example.com`."""
 
 
 def _display_name(name: str) -> str:
@@ -98,18 +136,25 @@ def _display_name(name: str) -> str:
 # -- the steps of consolidation
 
 
-def read_chunk(space: Space, address_id: int, upto: int | None) -> Chunk | None:
-    """Return the next turns to consolidate; None if none are left."""
+def read_chunk(space: Space, address_id: int, upto: int | None, again: bool = False) -> Chunk | None:
+    """Return the next turns to consolidate, or with `again` the first ones; None if there are none."""
     tx, now, session = space.tx, space.now, find_session(space.tx, address_id)
     if session is None:
         return None
+    again = again and session.distilled_seq > 0
+    session = session._replace(distilled_seq=0) if again else session
     last = session.last_seq if upto is None else upto
     rows = tx.rows("next_entries", address_id=address_id, after=session.distilled_seq, now=now, limit=MAX_TURNS)
     entries = [entry for entry in (Entry(*row) for row in rows) if entry.seq <= last]
     if not entries:
         return None
     rows = tx.rows("last_entries", address_id=address_id, before=entries[0].seq, now=now, limit=CONTEXT_TURNS)
-    return Chunk(session, entries, find_last_fact_seq(space, session), [Entry(*row) for row in reversed(rows)])
+    used = tx.rows("evidence_in_session", address_id=address_id) if again else []
+    passages = defaultdict[str, list[tuple[int, int]]](list)
+    for entry_id, start, end in used:
+        passages[entry_id].append((start, end))
+    before = [Entry(*row) for row in reversed(rows)]
+    return Chunk(session, entries, find_last_fact_seq(space, session), before, passages if again else None)
 
 
 def extract_statements(engine: Engine, reach: TenantStore, chunk: Chunk) -> Extraction:
@@ -129,18 +174,37 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
 
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
-    new = [one for one in extracted.candidates if one.sources[0].id in fresh]
+    stated = [one for one in extracted.candidates if one.sources[0].id in fresh]
     turns = to_turns(chunk.entries, chunk.session)
-    planted = quote_planted(turns, new)
-    by_id = {entry.id: entry for entry in chunk.entries}
+    stated += quote_planted(turns, stated)
+    known = [one for one in stated if _is_used(one.sources[0], chunk.used)]
+    new = [one for one in stated if not _is_used(one.sources[0], chunk.used)] if known else stated
+    entries = [*chunk.before, *chunk.entries]
+    by_id = {entry.id: entry for entry in entries}
     new = attribute_claims(turns, by_id, new, shared=chunk.session.dialect == "flow")
-    return build_plan(chunk.session, [*chunk.before, *chunk.entries], [*new, *planted], neighbours)
+    candidates = [add_subject(one, by_id, chunk.session) for one in new]
+    draft = build_plan(chunk.session, entries, candidates, neighbours)
+    passages = [SkippedPassage(*one) for one in extracted.dropped if one.id in fresh]
+    passages += [SkippedPassage(*one.sources[0], Skip.DISTILLED_BEFORE) for one in known]
+    texts = {
+        turn.id: turn.text for turn in turns if MASK in turn.text
+    }  # what holds a secret is quarantined, not skipped
+    skipped = [one for one in passages if MASK not in texts.get(one.entry, "")[one.start : one.end]]
+    return draft._replace(skipped=skipped, again=chunk.used is not None)
+
+
+def _is_used(source: Source, used: Mapping[str, Sequence[tuple[int, int]]] | None) -> bool:
+    """Return True if a passage is evidence of a fact already."""
+    return used is not None and any(start < source.end and source.start < end for start, end in used.get(source.id, ()))
 
 
 # -- the operation
 
 
 DryRun = Annotated[bool, Meta(description="Return the plan without applying it.")]
+Again = Annotated[
+    bool, Meta(description="Start at the first turn again. Passages that are evidence of facts are skipped.")
+]
 
 
 class Consolidated(Response, frozen=True, kw_only=True):
@@ -155,6 +219,7 @@ class Consolidate(OwnerRequest, frozen=True, kw_only=True):
 
     session: SessionId
     dry_run: DryRun = False
+    again: Again = False
 
 
 @owner_operation(
@@ -167,13 +232,16 @@ class Consolidate(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"session": "alice-42", "dry_run": True}, FLOW_SAID),
 )
 def consolidate(call: Call, request: Consolidate) -> Consolidated:
-    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it."""
+    """Turn up to 1000 new turns of a session into facts now, or return the plan without applying it.
+
+    With `again`, these are the first 1000 turns. The rest of a longer session is consolidated by the next calls, without `again`.
+    """
 
     def read(space: Space) -> Chunk | None:
         address = space.address(request.owner.timeline, request.session)
         if address is None:
             raise NotFound("There is no such session.")
-        return read_chunk(space, address.id, None)
+        return read_chunk(space, address.id, None, request.again)
 
     answer: Consolidated | None = call.find_answer()
     if answer is not None:
@@ -217,7 +285,7 @@ def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
             break
         plan, body = _plan_and_apply(run, engine.recall, chunk, extract_statements(engine, run.reach, chunk))
         plans.append(plan.id)
-        done.update(count_steps(body.steps))
+        done.update(count_steps(body.steps, body.skipped_count))
         notes.update({plan.note: None} if plan.note else {})
     return {"plans": plans, **count_steps([]), **done, "notes": list(notes)}
 

@@ -39,6 +39,12 @@ class ReasonCode(StrEnum):
         return member
 
 
+class Skip(ReasonCode):
+    """The reason why a passage gave no step although it states something."""
+
+    DISTILLED_BEFORE = "distilled_before", "A fact has this passage as evidence already."
+
+
 class Turn(NamedTuple):
     """A turn, as input of extractors."""
 
@@ -53,6 +59,20 @@ class Turn(NamedTuple):
     """The speaker is a person or agent with a name; "The user" is not."""
     note: bool = False
     """The turn was added as a note: all of its statements are kept."""
+
+
+UNNAMED_USER = "The user"
+_UNNAMED = "the user of "
+
+
+def name_unnamed_user(session: str) -> str:
+    """Return the subject of facts about the user of a session who has no name."""
+    return f"The user of {session}"
+
+
+def is_unnamed(subject: str) -> bool:
+    """Return True for the user of a session who has no name. Such users of two sessions may be two people."""
+    return subject[: len(_UNNAMED)].lower() == _UNNAMED
 
 
 class Session(NamedTuple):
@@ -115,6 +135,8 @@ class KnownFact(NamedTuple):
     """The day of the newest evidence."""
     similarity: float
     """Similarity to the candidate, from 0 to 1."""
+    written: bool = False
+    """The application wrote it for the flow or the session: only its text says whom it is about."""
 
 
 # -- plans
@@ -182,11 +204,30 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decided_by: Decider = "rules"
 
 
+class SkippedPassage(msgspec.Struct, frozen=True, array_like=True):
+    """A passage of a turn that gave no step, and the reason. Its words are read from the turn."""
+
+    entry: str
+    start: int
+    end: int
+    reason: str
+
+
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored steps of a plan, and the notes that it turned into ordinary turns."""
+    """The stored steps of a plan, the passages without a step, and the notes that it turned into ordinary turns."""
 
     steps: list[Step]
     notes: list[str] = []
+    skipped: list[SkippedPassage] = []
+    """The first `MAX_SKIPPED` passages without a step."""
+    skipped_count: int = 0
+    """The number of all passages without a step."""
+    again: bool = False
+    """The turns were consolidated before."""
+
+
+MAX_SKIPPED = 1000
+"""Maximum number of passages without a step that a plan lists. All of them are counted."""
 
 
 class StoredPlan(NamedTuple):
@@ -224,7 +265,7 @@ class Extraction(NamedTuple):
     method: str = "rules"
     note: str | None = None
     dropped: Sequence[DroppedSentence] = ()
-    """The sentences that the rules dropped, for debugging."""
+    """The sentences that the rules dropped. A plan lists them."""
 
 
 class PlanDraft(NamedTuple):
@@ -233,6 +274,15 @@ class PlanDraft(NamedTuple):
     steps: list[Step]
     first_seq: int
     last_seq: int
+    skipped: Sequence[SkippedPassage] = ()
+    """The passages without a step."""
+    again: bool = False
+    """The turns were consolidated before."""
+
+    @property
+    def body(self) -> PlanBody:
+        listed = list(self.skipped[:MAX_SKIPPED])
+        return PlanBody(self.steps, skipped=listed, skipped_count=len(self.skipped), again=self.again)
 
 
 decode_steps = typed.decoder(PlanBody)
@@ -242,13 +292,13 @@ def encode_steps(steps: PlanBody) -> str:
     return msgspec.json.encode(steps).decode()
 
 
-def count_steps(steps: Sequence[Step]) -> dict[str, int]:
-    """Count the steps by action."""
+def count_steps(steps: Sequence[Step], skipped: int = 0) -> dict[str, int]:
+    """Count the steps by action. `skipped`: the number of passages without a step."""
     actions = Counter[str](step.do for step in steps)
     return {
         "added": actions["add"],
         "merged": actions["merge"],
         "superseded": actions["supersede"] + actions["end"],
-        "skipped": actions["skip"],
+        "skipped": actions["skip"] + skipped,
         "held": sum(step.held is not None and step.do != "skip" for step in steps),
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from ..core.space import Located, Space
 from ..model.collection import Draft, Entry, Place
 from ..storage.port import Tx
-from .datatypes import PlanBody, decode_steps, encode_steps
+from .datatypes import decode_steps, encode_steps
 from .wording import lookup_keys, parse_statement
 
 FACTS_PATH = ""
@@ -31,6 +33,7 @@ class StoredFact(NamedTuple):
     topic: str | None
     valid_from: int | None
     valid_to: int | None
+    origin: str
     held: str | None = None
 
 
@@ -104,7 +107,12 @@ NOT_ENDED = Ending("fact", None)
 def end_fact(space: Space, place: Place, located: Located, ending: Ending) -> Entry:
     """Write a version with another ending. The previous version stays unchanged."""
     row = list_versions(space.tx, located.entry.id)[-1]
-    following = row._replace(kind=ending.kind, valid_to=ending.valid_to, ended_by=ending.by, held=ending.held)
+    # a change can be dated before the day on which the fact was stated
+    until = None if ending.valid_to is None else max(ending.valid_to, row.valid_from or row.occurred_at)
+    if ending.kind == "fact":  # it is true again, for the period that the statement itself gives
+        first = list_versions(space.tx, located.entry.id)[0]
+        until = None if first.kind == "past" else first.valid_to
+    following = row._replace(kind=ending.kind, valid_to=until, ended_by=ending.by, held=ending.held)
     return revise_fact(space, place, located, following, located.entry.name)
 
 
@@ -156,4 +164,4 @@ def remove_from_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
         if row is not None:
             body = decode_steps(row[0])
             remaining = [step for step in body.steps if step.id != fact_id]
-            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(PlanBody(remaining, body.notes)))
+            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(structs.replace(body, steps=remaining)))

@@ -47,9 +47,11 @@ from ..model.fields import (
     to_metadata,
 )
 from ..model.filter import Filter, parse
+from .datatypes import name_unnamed_user
 from .fact_rows import (
     FACTS_PATH,
     NOT_ENDED,
+    FactRow,
     FactVersion,
     StoredFact,
     end_fact,
@@ -191,9 +193,9 @@ def write(space: Space, request: Write) -> Memory:
     if request.session is not None:
         space.append(owner.timeline, request.session, [])  # creates the session
     entry = space.append(owner.facts, request.session or FACTS_PATH, [draft])[0]
-    if request.session is None:
-        write_entry_fact(space, owner.facts, entry)
-    return to_memory(entry, request.session or FACTS_PATH)
+    about = None if request.session is None else name_unnamed_user(request.session)
+    write_entry_fact(space, owner.facts, entry, FactRow(subject=about))
+    return to_memories(space, [entry], request.session or FACTS_PATH)[0]
 
 
 class ListUserMemories(TimeTravelRequest, frozen=True, kw_only=True):
@@ -350,8 +352,7 @@ def update_memory(space: Space, request: UpdateMemory) -> Memory:
     if is_same and request.version in (None, old.version):
         return to_memories(space, [old], located.path)[0]
     entry = space.revise(facts, located, draft, request.version)
-    if located.path == FACTS_PATH:
-        write_corrected_fact(space, facts, entry)
+    write_corrected_fact(space, facts, entry)
     return to_memories(space, [entry], located.path)[0]
 
 
@@ -368,8 +369,7 @@ def delete_memory(space: Space, request: OneMemory) -> DeletedMemory:
     located = space.entry(facts, request.id)
     # withdrawn memories can be erased too
     address_id = _versions_in(space, facts, request.id)[-1].address_id if located is None else located.address_id
-    if located is None or located.path == FACTS_PATH:
-        release_fact(space, facts, request.id)
+    release_fact(space, facts, request.id)
     count, answers = erase_fact(space.tx, request.id, space.now)
     space.touch(space.collection(facts)[0], address_id)
     forget_runs(space.tx, [address_id])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,8 +25,23 @@ from ..screening.screen import find_suspicion, lowest_trust
 from ..screening.secrets import MASK, SHOWN_MASK, list_secrets, mask_secrets, shorten_masks
 from ..storage.port import Row, TenantStore, Tx
 from ..text.hidden import remove_hidden
-from .datatypes import NOT_PEOPLE, Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
+from .changes import Cue, find_cue
+from .datatypes import (
+    NOT_PEOPLE,
+    Candidate,
+    Evidence,
+    KnownFact,
+    PlanDraft,
+    Session,
+    Source,
+    Step,
+    Target,
+    Turn,
+    is_unnamed,
+    name_unnamed_user,
+)
 from .fact_rows import FACTS_PATH, StoredFact
+from .periods import EARLIEST, find_period
 from .reconcile import Decision, Reason, combine_confidence, reconcile
 from .rules.passages import blank_code, blank_recalled_memory
 from .rules.phrase import quote_speaker
@@ -52,6 +67,8 @@ class Neighbours(NamedTuple):
     """Lookup key shared by statements with the same words about the same subject."""
     topic: str | None
     """Lookup key of the subject and the slot, for slots that hold one value at a time."""
+    written: tuple[str, str | None] = ("", None)
+    """Both keys of the same statement without a subject, as the application may have written it."""
     found: tuple[StoredFact, ...] = ()
 
     @property
@@ -70,7 +87,7 @@ class NeighbourSearch:
 
     def find(self, candidates: Sequence[Candidate]) -> list[Neighbours]:
         """Find the neighbours of each candidate: by the same words, by topic, then by similarity."""
-        keyed = [Neighbours(one, *lookup_keys(self.parse(one.text, one.subject), one.subject)) for one in candidates]
+        keyed = [self._find_keys(one) for one in candidates]
         by_key = self._reach.read(lambda tx: self._find_by_key(tx, keyed))
         neighbours = [one._replace(found=tuple(stored)) for one, stored in zip(keyed, by_key, strict=True)]
         alike = self._find_similar(list(dict.fromkeys(one.candidate.text for one in neighbours if not one.is_known)))
@@ -83,6 +100,12 @@ class NeighbourSearch:
         )
         return neighbours
 
+    def _find_keys(self, candidate: Candidate) -> Neighbours:
+        text, subject = candidate.text, candidate.subject
+        parsed = self.parse(text, subject)
+        bare = parsed if subject is None or is_unnamed(subject) else self.parse(text, None)
+        return Neighbours(candidate, *lookup_keys(parsed, subject), lookup_keys(bare, None))
+
     def _find_by_key(self, tx: Tx, keyed: Sequence[Neighbours]) -> list[list[StoredFact]]:
         place = self._place
         row = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
@@ -90,9 +113,11 @@ class NeighbourSearch:
         for one in keyed:
             rows: list[Row] = []
             if row is not None:
-                rows += tx.rows("facts_same", collection_id=row[0], same=one.same, limit=MAX_SAME_WORDS)
+                same, topic = one.written
+                rows += tx.rows("facts_same", collection_id=row[0], same=one.same, written=same, limit=MAX_SAME_WORDS)
                 if one.topic is not None:
-                    rows += tx.rows("facts_about", collection_id=row[0], topic=one.topic, limit=MAX_SAME_TOPIC)
+                    about = {"topic": one.topic, "written": topic or one.topic}
+                    rows += tx.rows("facts_about", collection_id=row[0], **about, limit=MAX_SAME_TOPIC)
             facts.append([StoredFact(*columns) for columns in rows])
         return facts
 
@@ -218,6 +243,11 @@ class _NewFacts:
             self.about.setdefault(step.topic, []).append(place)
 
 
+CUE_REACH = 40
+"""Number of characters before a passage in which a sign of a correction may stand."""
+MAX_CUE_TEXT = 1000
+
+
 class _PlanBuilder:
     """Builds the steps one by one. Each candidate is also compared with earlier steps."""
 
@@ -243,7 +273,8 @@ class _PlanBuilder:
             self.steps.append(structs.replace(step, do="skip", id="", reason=Reason.ECHO))
             return
         known = [] if step.held else [*self._stored_neighbours(neighbours), *self._new_neighbours(neighbours, step)]
-        decision = reconcile(candidate, known, _day(step), repeats=repeats, parse=self._parse)
+        cue = self._find_cue(candidate.sources[0])
+        decision = reconcile(candidate, known, _day(step), repeats=repeats, cue=cue, parse=self._parse)
         step = structs.replace(step, reason=decision.reason)
         stored = {one.id: one for one in neighbours.found}
         match decision.do:
@@ -256,6 +287,11 @@ class _PlanBuilder:
             case _:
                 self._add(step, decision, stored)
 
+    def _find_cue(self, source: Source) -> Cue:
+        """Return the sign, in or before a passage, that it corrects an earlier statement: "Scratch that, …"."""
+        words = self._entries[source.id].content[max(0, source.start - CUE_REACH) : source.end]
+        return find_cue(words[:MAX_CUE_TEXT])
+
     def _draft_step(self, neighbours: Neighbours) -> Step:
         candidate, entries = neighbours.candidate, self._entries
         evidence = [
@@ -265,7 +301,10 @@ class _PlanBuilder:
         statement, *others = evidence
         # the question of an assistant does not lower the trust in a short answer
         origins = [one.origin for one in others if one.origin != "assistant"]
-        since = candidate.valid_from
+        period = find_period(candidate.text)
+        since = candidate.valid_from or period.since
+        if since is None and period.until and period.until < to_datetime(statement.said_at).date():
+            since = EARLIEST
         return Step(
             do="add",
             reason="",
@@ -280,7 +319,8 @@ class _PlanBuilder:
             topic=neighbours.topic,
             subject=candidate.subject,
             speaker=entries[statement.entry].name if statement.origin == "user" else None,
-            valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else statement.said_at,
+            valid_from=_to_micros(since) if since else statement.said_at,
+            valid_to=_to_micros(period.until + timedelta(days=1)) - 1 if period.until else None,
             id=derive_id(
                 self._session.dialect, self._session.name, statement.entry, str(statement.start), candidate.text
             ),
@@ -305,6 +345,7 @@ class _PlanBuilder:
                 one.subject,
                 to_datetime(one.occurred_at).date(),
                 self._similar.between(text, one.content),
+                one.origin == "system" and one.subject in (None, name_unnamed_user(self._session.path)),
             )
             for one in neighbours.found
             if one.kind == "fact" and one.id not in self._ended
@@ -349,7 +390,8 @@ class _PlanBuilder:
         for fact_id in superseded:
             if fact_id in self._new:
                 place = self._new[fact_id]
-                ending = {"past": True, "valid_to": step.valid_from, "ended_by": step.id}
+                over = max(step.valid_from, self.steps[place].valid_from)
+                ending = {"past": True, "valid_to": over, "ended_by": step.id}
                 self.steps[place] = structs.replace(self.steps[place], **ending)
         targets = [_to_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
         self._new[step.id] = len(self.steps)
@@ -357,7 +399,7 @@ class _PlanBuilder:
             self._of_person[_person(step)].add(step, len(self.steps), self._similar.row(step.text))
         ended = [fact_id for fact_id in superseded if fact_id in self._new and fact_id not in stored]
         until, by = self._next_known(decision.targets, stored) if decision.past else (None, "")
-        life = {"past": decision.past, "valid_to": until, "ended_by": by}
+        life = {"past": decision.past, "valid_to": step.valid_to if until is None else until, "ended_by": by}
         do = "supersede" if superseded else "add"
         self.steps.append(structs.replace(step, do=do, targets=targets, ended=ended, **life))
 
@@ -369,6 +411,10 @@ class _PlanBuilder:
 
 
 _OF_WORDING = ("text", "same", "topic", "kind", "evidence", "origin", "speaker", "importance", "own")
+
+
+def _to_micros(day: date) -> int:
+    return to_micros(datetime.combine(day, time(), UTC))
 
 
 def _day(step: Step) -> date:

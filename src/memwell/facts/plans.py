@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,16 +15,19 @@ from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space
 from ..errors import Conflict, NotFound, Stale
 from ..ids import inner_id, new_id
-from ..model.collection import Draft, Place
+from ..model.collection import Address, Draft, Place
 from ..model.fields import AnyId, Cursor, Limit, cut, from_cursor, to_cursor
+from ..screening.secrets import mask_secrets, shorten_masks
 from ..search import upkeep
 from .datatypes import (
     Extraction,
     PlanBody,
     PlanDraft,
     Session,
+    SkippedPassage,
     Step,
     StoredPlan,
+    Target,
     count_steps,
     decode_steps,
     encode_steps,
@@ -36,6 +40,8 @@ LATEST = "~"
 """Sorts after every id."""
 ENDINGS = ("end", "hold")
 """Actions that change known facts only."""
+MAX_SHOWN = 600
+"""Maximum number of characters of a skipped passage in a response."""
 _STALE_PLAN = "The facts have changed since this plan was built. Build a new plan."
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "name": "Alice", "content": "I live in Lisbon."}
@@ -80,9 +86,19 @@ class PlanStep(Response, frozen=True, kw_only=True):
     decided_by: str = "rules"
 
 
+class SkippedSentence(Response, frozen=True, kw_only=True):
+    """A passage of a turn that gave no step, and the reason. `text` is null if the turn is gone."""
+
+    turn: str
+    start: int
+    end: int
+    reason: str
+    text: str | None = None
+
+
 class Plan(Response, frozen=True, kw_only=True):
     """The decisions about some turns of a session. `method`: `rules`, `model`, `model+rules` or `audit`. `note`: the reason why a
-    configured model was not used."""
+    configured model was not used. `skipped` lists up to 1000 passages without a step."""
 
     id: str
     state: str
@@ -92,6 +108,7 @@ class Plan(Response, frozen=True, kw_only=True):
     last_seq: int
     counts: dict[str, int]
     steps: list[PlanStep]
+    skipped: list[SkippedSentence]
     created_at: datetime
     applied_at: datetime | None = None
     reverted_at: datetime | None = None
@@ -144,18 +161,21 @@ def plan(space: Space, request: OnePlan) -> Plan:
     flow=Example(_ID, _FLOW_PLANNED),
 )
 def apply_plan(space: Space, request: OnePlan) -> Plan:
-    """Apply a plan, unless the facts have changed since it was built."""
+    """Apply a plan, unless the facts have changed since it was built or reverted."""
     plan = _require_plan(space, request.owner.facts, request.id)
-    if plan.state != "proposed":
-        raise Conflict(f"This plan is already {plan.state}.")
+    if plan.state == "applied":
+        raise Conflict("This plan is already applied.")
     session = find_session(space.tx, plan.address_id)
     if session is None:
         raise NotFound("The session of this plan was deleted.")
-    draft = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
-    steps = _apply_steps(space, session, draft, plan.id, plan.head)
-    applied = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now)
+    body = decode_steps(plan.steps)
+    draft = PlanDraft(body.steps, plan.first_seq, plan.last_seq, body.skipped, again=body.again)
+    steps = _apply_steps(space, session, draft, plan.id, plan.head, reverted=plan.state == "reverted")
+    steps = structs.replace(steps, skipped_count=body.skipped_count)
+    applied = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now, reverted_at=None)
     settled = {"state": "applied", "steps": applied.steps, "applied_at": space.now, "reverted_at": None}
-    space.tx.run("settle_plan", id=plan.id, seen="proposed", **settled)
+    if not space.tx.run("settle_plan", id=plan.id, seen=plan.state, head=plan.head, **settled):
+        raise Conflict("Another request has just applied this plan.")
     space.touch(session.collection_id, session.address_id)
     return to_response(space, applied)
 
@@ -180,13 +200,30 @@ def revert_plan(space: Space, request: OnePlan) -> Plan:
             _reopen_targets(space, request.owner.facts, step)
     ids = msgspec.json.encode(body.notes).decode()
     upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
-    times = {"applied_at": plan.applied_at, "reverted_at": space.now}
-    if not space.tx.run("settle_plan", id=plan.id, seen="applied", state="reverted", steps=encode_steps(body), **times):
-        raise Conflict("Another request has just reverted this plan.")
+    # the plan can be applied again as long as the facts stay as they are now
+    body = structs.replace(body, steps=[_renew_targets(space, request.owner.facts, step) for step in body.steps])
     session = find_session(space.tx, plan.address_id)
+    head = plan.head if session is None else find_last_fact_seq(space, session)
+    plan = plan._replace(state="reverted", head=head, steps=encode_steps(body), reverted_at=space.now)
+    settled = {name: getattr(plan, name) for name in ("state", "head", "steps", "applied_at", "reverted_at")}
+    if not space.tx.run("settle_plan", id=plan.id, seen="applied", **settled):
+        raise Conflict("Another request has just reverted this plan.")
     if session is not None:
         space.touch(session.collection_id, session.address_id)
-    return to_response(space, plan._replace(state="reverted", reverted_at=space.now))
+    return to_response(space, plan)
+
+
+def _renew_targets(space: Space, place: Place, step: Step) -> Step:
+    """Give the targets of a step their current versions."""
+    located = [(target, space.entry(place, target.id)) for target in step.targets]
+    targets = [
+        Target(
+            target.id, one.entry.version, target.confidence if one.entry.confidence is None else one.entry.confidence
+        )
+        for target, one in located
+        if one is not None
+    ]
+    return structs.replace(step, targets=targets)
 
 
 def _require_plan(space: Space, facts: Place, plan_id: str) -> StoredPlan:
@@ -198,7 +235,8 @@ def _require_plan(space: Space, facts: Place, plan_id: str) -> StoredPlan:
 
 
 def to_response(space: Space, plan: StoredPlan) -> Plan:
-    steps = decode_steps(plan.steps).steps
+    body = decode_steps(plan.steps)
+    steps = body.steps
     session = find_session(space.tx, plan.address_id)
     return Plan(
         id=plan.id,
@@ -208,11 +246,57 @@ def to_response(space: Space, plan: StoredPlan) -> Plan:
         session=None if session is None else session.path,
         first_seq=plan.first_seq,
         last_seq=plan.last_seq,
-        counts=count_steps(steps),
+        counts=count_steps(steps, body.skipped_count),
         steps=[_to_step(space, step) for step in steps],
+        skipped=_to_skipped(space, body.skipped),
         created_at=to_datetime(plan.created_at),
         applied_at=optional_datetime(plan.applied_at),
         reverted_at=optional_datetime(plan.reverted_at),
+    )
+
+
+def _to_skipped(space: Space, passages: Sequence[SkippedPassage]) -> list[SkippedSentence]:
+    """Return the passages with their words, without secrets."""
+    ids = msgspec.json.encode(sorted({one.entry for one in passages})).decode()
+    texts: dict[str, str] = dict(space.tx.rows("entry_texts", ids=ids, now=space.now)) if passages else {}
+    masked = {entry: mask_secrets(text) for entry, text in texts.items()}
+    return [
+        SkippedSentence(
+            turn=one.entry,
+            start=one.start,
+            end=one.end,
+            reason=one.reason,
+            text=shorten_masks(masked[one.entry][one.start : one.end])[:MAX_SHOWN] if one.entry in masked else None,
+        )
+        for one in passages
+    ]
+
+
+class Distilled(Response, frozen=True, kw_only=True):
+    """The number of statements of a session that were kept as facts, held in quarantine and skipped, and the number of turns that
+    are still to be distilled."""
+
+    kept: int
+    held: int
+    skipped: int
+    waiting: int
+
+
+def count_distilled(space: Space, address: Address) -> Distilled:
+    """Count what became of the statements of a session, by its applied plans."""
+    bodies = [
+        decode_steps(steps)
+        for _, steps, state in space.tx.rows("plans_of_address", address_id=address.id)
+        if state == "applied"
+    ]
+    counts = Counter[str]()
+    for body in bodies:
+        counts.update(count_steps(body.steps, body.skipped_count))
+    return Distilled(
+        kept=counts["added"] + counts["merged"] + counts["superseded"] - counts["held"],
+        held=counts["held"],
+        skipped=counts["skipped"],
+        waiting=address.last_seq - address.distilled_seq,
     )
 
 
@@ -270,7 +354,7 @@ def _to_stored(space: Space, session: Session, draft: PlanDraft, extracted: Extr
         head=head,
         first_seq=draft.first_seq,
         last_seq=draft.last_seq,
-        steps=encode_steps(PlanBody(draft.steps)),
+        steps=encode_steps(draft.body),
         created_at=space.now,
         applied_at=None,
         reverted_at=None,
@@ -291,13 +375,27 @@ def find_last_fact_seq(space: Space, session: Session) -> int:
     return 0 if address is None else address.last_seq
 
 
-def _apply_steps(space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int) -> PlanBody:
+def _advance(space: Space, session: Session, draft: PlanDraft, reverted: bool) -> None:
+    """Mark the turns of a plan as consolidated. A plan that is applied again finds them marked already."""
+    span = {"seen": draft.first_seq - 1, "upto": draft.last_seq}
+    if reverted or draft.again:
+        current = find_session(space.tx, session.address_id)
+        if current is None or current.distilled_seq < draft.first_seq - 1:
+            raise Stale(_STALE_PLAN)
+        # of a long session that is consolidated again, the turns after this plan are to follow
+        upto = draft.last_seq if draft.again and not reverted else max(draft.last_seq, current.distilled_seq)
+        span = {"seen": current.distilled_seq, "upto": upto}
+    if not space.tx.run("advance_distilled", id=session.address_id, collection_id=session.collection_id, **span):
+        raise Stale("These turns were consolidated or deleted in the meantime.")
+
+
+def _apply_steps(
+    space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int, reverted: bool = False
+) -> PlanBody:
     """Carry out the steps, and return them with the versions of the facts that were written."""
     if find_last_fact_seq(space, session) != head:
         raise Stale(_STALE_PLAN)
-    span = {"seen": draft.first_seq - 1, "upto": draft.last_seq}
-    if not space.tx.run("advance_distilled", id=session.address_id, collection_id=session.collection_id, **span):
-        raise Stale("These turns were consolidated or deleted in the meantime.")
+    _advance(space, session, draft, reverted)
     own = {step.id for step in draft.steps}
     later = {step.ended_by for step in draft.steps if step.ended_by and step.ended_by not in own}
     if any(space.entry(session.facts, fact_id) is None for fact_id in later):
@@ -325,7 +423,7 @@ def _apply_steps(space: Space, session: Session, draft: PlanDraft, plan_id: str,
     rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(cited).decode())
     upkeep.mark_changed(space.tx, rows)
     steps = [added[step.id] if step.do in ("add", "supersede") else step for step in draft.steps]
-    return PlanBody(steps=steps, notes=cited if rows else [])
+    return structs.replace(draft.body, steps=steps, notes=cited if rows else [])
 
 
 def _change_targets(space: Space, place: Place, step: Step) -> None:

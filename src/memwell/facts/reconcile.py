@@ -8,25 +8,26 @@ a fact. Facts about different subjects are never compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from .datatypes import Action, Candidate, KnownFact, ReasonCode
-from .wording import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
+from .changes import Change, Cue, ends, find_changes, find_cue, find_swap, names_thing, replaces, split_clauses
+from .datatypes import Action, Candidate, KnownFact, ReasonCode, is_unnamed
+from .meaning import difference, is_same
+from .wording import (
+    ParsedStatement,
+    Topic,
+    Wording,
+    is_country,
+    list_frame_words,
+    parse_statement,
+    stems,
+    subject_person,
+    topic_words,
+)
 
-MIN_SIMILARITY = 0.6
-"""Minimum similarity of two statements if one has all words of the other and few more."""
-MIN_SHARED = 0.6
-"""Minimum share of their content words that two such statements have in common."""
-HIGH_SIMILARITY = 0.8
-"""Minimum similarity of two statements that differ in one word, if both words have the same root."""
-FORM_PREFIX = 5
-"""Number of first letters that two words with the same root share."""
-MAX_EXTRA_WORDS = 2
-"""Maximum number of words that one of two statements with the same value for a slot may add and still be the same."""
-MAX_TAIL_WORDS = 5
-"""Maximum number of words that it may also add as a reason or consequence."""
 MIN_CORRECTION_OVERLAP = 0.5
 """Minimum share of a correction's words that the corrected fact contains."""
 USE_VERBS = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
@@ -49,7 +50,6 @@ class Reason(ReasonCode):
     NEW = "new", "No current fact says the same, and it ends none."
     SAME_WORDS = "same_words", "A fact has the same words; with `skip`, a step of the same plan has them."
     SAME_VALUE = "same_value_of", "A fact says the same about a slot, such as `home`."
-    SAME_MEANING = "same_meaning", "A fact has nearly the same words."
     LATER = (
         "later_statement_about",
         "It ends facts about the same slot, its `opposite`, or what it `replaced` or corrects.",
@@ -84,34 +84,39 @@ def reconcile(
     day: date,
     *,
     repeats: bool = False,
+    cue: Cue = "",
     parse: Callable[[str, str | None], ParsedStatement] = parse_statement,
 ) -> Decision:
     """Decide about a candidate that was stated on `day`, given the current facts about the same subject.
 
     `repeats`: an assistant or a tool stated it. Assistants are shown known facts, so such a statement can be new, but it neither
     confirms nor ends a fact.
+    `cue`: a sign beside the statement that it corrects an earlier one, such as "scratch that".
     `parse`: `parse_statement`, or a version with a cache if many candidates have the same neighbours.
     """
     new = parse(candidate.text, candidate.subject)
     if not new.wording.words | new.wording.numbers | new.wording.tail:
         return Decision("skip", Reason.SAYS_NOTHING)
     others = [
-        _Neighbour(known, parse(known.text, known.subject))
+        _Neighbour(known, parse(known.text, candidate.subject if known.written else known.subject))
         for known in neighbours
-        if _is_same_subject(known, candidate)
     ]
-    others = [other for other in others if _is_related(new, other.parsed)]
-    same = _find_same(new, others)
-    if same:
+    confirmable = [one for one in others if _is_related(new, one.parsed) and _may_confirm(candidate, new, one)]
+    same = _find_same(new, confirmable)
+    if same and not _is_of_other_session(candidate, same, others):
         return Decision("skip", Reason.ECHO) if repeats else same
     if candidate.subject is None:
         return Decision("add", Reason.NEW)
-    retired = _find_superseded(candidate, new, others)
-    if repeats and retired:
+    clauses = [parse(clause, candidate.subject) for clause in split_clauses(new.wording.marked)]
+    others = [other for other in others if _may_end(candidate, new, other)]
+    retired = _find_superseded(candidate, new, clauses, others, cue or find_cue(candidate.text))
+    if repeats and (retired or same):
         return Decision("skip", Reason.ECHO)
     later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
     if later:
         return Decision("add", f"{Reason.OLDER}:{later[0][1]}", tuple(known for known, _ in later), past=True)
+    if same and not retired:
+        return same
     if retired:
         targets = tuple(other.known.id for other, _ in retired)
         return Decision("supersede", f"{Reason.LATER}:{retired[0][1]}", targets)
@@ -123,18 +128,60 @@ def combine_confidence(confidence: float, more: float) -> float:
     return max(confidence, min(MAX_CONFIDENCE, confidence + (1 - confidence) * more * CONFIRMATION_WEIGHT))
 
 
-def _is_same_subject(known: KnownFact, candidate: Candidate) -> bool:
-    """Return True if both have the same subject, or neither has one."""
-    if known.subject is None or candidate.subject is None:
+def _may_confirm(candidate: Candidate, new: ParsedStatement, other: _Neighbour) -> bool:
+    """Return True if both have the same subject, or neither has one, or nobody knows whom both are about.
+
+    The application need not give a subject to a fact that it writes: its text says whom it is about.
+    """
+    known = other.known
+    if known.written and candidate.subject is not None:
+        return _is_about_person(new) == _is_about_person(other.parsed) and _names_same(candidate, other)
+    if candidate.subject is None or known.subject is None:
         return known.subject is candidate.subject
-    return subject_person(known.subject) == subject_person(candidate.subject)
+    one, two = subject_person(known.subject), subject_person(candidate.subject)
+    return one == two or (is_unnamed(one) and is_unnamed(two))
+
+
+def _is_of_other_session(candidate: Candidate, same: Decision, others: Sequence[_Neighbour]) -> bool:
+    """Return True if an unnamed user of another session said the same. That is confirmed, unless the candidate ends a fact."""
+    found = next(other.known for other in others if other.known.id == same.targets[0])
+    if candidate.subject is None or found.subject is None:
+        return False
+    return subject_person(found.subject) != subject_person(candidate.subject)
+
+
+def _may_end(candidate: Candidate, new: ParsedStatement, other: _Neighbour) -> bool:
+    """Return True if the fact is about the candidate's subject. What was written about nobody stays: it may be a rule."""
+    known = other.known
+    if candidate.subject is None:
+        return False
+    if known.written:
+        return _is_about_person(new) and _is_about_person(other.parsed) and _names_same(candidate, other)
+    return known.subject is not None and subject_person(known.subject) == subject_person(candidate.subject)
+
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me)\b")
+
+
+def _names_same(candidate: Candidate, other: _Neighbour) -> bool:
+    """Return True if a written fact speaks of the person as the candidate does: by name, or as "the user"."""
+    text, said = other.known.text.lower(), candidate.text.lower()
+    person = subject_person(candidate.subject or "")
+    named = [] if is_unnamed(person) else [word for word in person.split()[:1] if word in said]
+    if "@" not in other.parsed.wording.marked:
+        return True
+    return all(word in text for word in named) if named else "the user" in text or bool(_FIRST_PERSON.search(text))
+
+
+def _is_about_person(parsed: ParsedStatement) -> bool:
+    return "@" in parsed.wording.marked
 
 
 def _is_related(new: ParsedStatement, old: ParsedStatement) -> bool:
     """Return True if the statements can be compared: they share a word, or both have topics."""
     one, two = new.wording, old.wording
     mine, theirs = one.words | one.numbers | one.tail | one.instead, two.words | two.numbers | two.tail
-    return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
+    return bool(new.topics and old.topics) or new.key == old.key or not mine.isdisjoint(theirs)
 
 
 # -- the same statement
@@ -144,87 +191,78 @@ def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision |
     """Return a decision to merge if a fact says the same as the candidate."""
     ranked = sorted(others, key=lambda other: -other.known.similarity)
     for other in ranked:
-        if other.parsed.key == new.key:
+        if is_same(new.meaning, other.parsed.meaning):
             return Decision("merge", Reason.SAME_WORDS, (other.known.id,))
     for other in ranked:
-        reason = _same_meaning_reason(new, other.parsed, other.known.similarity)
-        if reason:
-            one, two = new.wording, other.parsed.wording
-            mine, theirs = one.words | one.tail | one.numbers, two.words | two.tail | two.numbers
-            fuller = mine > theirs or len(one.tail) > len(two.tail)
+        if _has_same_head(new, other.parsed):
+            fuller = len(new.meaning.words) > len(other.parsed.meaning.words)
+            return Decision("merge", Reason.SAME_WORDS, (other.known.id,), fuller=fuller)
+    for other in ranked:
+        if _has_same_topics(new, other.parsed):
+            reason = f"{Reason.SAME_VALUE}:{new.topics[0].name}"
+            fuller = len(new.meaning.words) > len(other.parsed.meaning.words)
             return Decision("merge", reason, (other.known.id,), fuller=fuller)
     return None
 
 
-def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity: float) -> str | None:
-    if _has_same_topics(new, old):
-        return f"{Reason.SAME_VALUE}:{new.topics[0].name}"
-    one, two = new.wording, old.wording
-    if not _has_same_marks(one, two) or any(_has_other_value(a, b) for a in new.topics for b in old.topics):
-        return None
-    return Reason.SAME_MEANING if _has_enough_overlap(one, two, similarity) else None
+def _has_same_head(new: ParsedStatement, old: ParsedStatement) -> bool:
+    """Return True if the statements are the same, but one of them adds a reason, a consequence or a closer place."""
+    return (new.head is None) != (old.head is None) and is_same(new.head or new.meaning, old.head or old.meaning)
 
 
 def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Return True if both give the same slots the same values and have few other words."""
-    few, many = sorted((new.topics, old.topics), key=len)
-    one, two = new.wording, old.wording
-    if not few or not all(any(_is_same_topic(a, b) for b in many) for a in few):
+    """Return True if both give the same slots the same values, and all other words are the same too.
+
+    Only one of them may say more: with further slots, as "a nurse at Acme" does.
+    """
+    few, many = sorted((new, old), key=lambda one: (len(one.topics), len(one.meaning.words)))
+    if not few.topics or not all(any(_is_same_topic(a, b) for b in many.topics) for a in few.topics):
         return False
-    if not (one.numbers <= two.numbers or two.numbers <= one.numbers) or one.moods != two.moods:
+    if not (few.meaning.english and many.meaning.english) or few.wording.polarity != many.wording.polarity:
         return False
-    inner, outer = sorted((new.rest, old.rest), key=len)
-    if not inner <= outer or len(outer) - len(inner) > MAX_EXTRA_WORDS or (one.names | two.names) & (inner ^ outer):
-        return False
-    remarks = one.tail ^ two.tail
-    has_digits = any(word[0].isdigit() for word in remarks)
-    return len(remarks) <= MAX_TAIL_WORDS and not has_digits and not (one.tail and two.tail and remarks)
+    known = {topic.slot for topic in few.topics}
+    frame = frozenset[str]().union(*(list_frame_words(topic.name) for topic in few.topics))
+    further = [topic for topic in many.topics if topic.slot not in known and topic.polarity == "is"]
+    added = frame.union(*(topic_words(many.wording, topic) for topic in further))
+    values = frozenset[str]().union(*(topic.value for topic in few.topics))
+    one, two = few.meaning, many.meaning
+    if (few.head is None) != (many.head is None):
+        one, two = few.head or one, many.head or two
+    lacking, more = difference(one, two), difference(two, one)
+    number = one.plurals ^ two.plurals
+    return frame.issuperset(lacking) and added.issuperset(more) and number <= values | frame | added
 
 
 def _is_same_topic(one: Topic, two: Topic) -> bool:
     return _is_same_slot(one, two) and one.polarity == two.polarity and one.value == two.value
 
 
-def _has_same_marks(one: Wording, two: Wording) -> bool:
-    """Return True if polarity, mood, tense, numbers and names agree."""
-    if (one.polarity, one.moods, one.past, one.suffered) != (two.polarity, two.moods, two.past, two.suffered):
-        return False
-    # one of two dates may omit the year
-    apart = one.numbers ^ two.numbers
-    same_numbers = not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
-    return same_numbers and one.names <= two.words and two.names <= one.words
-
-
-def _is_year(number: str) -> bool:
-    return len(number) == 4 and number.isdigit() and number[:2] in ("19", "20")
-
-
-def _has_enough_overlap(one: Wording, two: Wording, similarity: float) -> bool:
-    mine, theirs = one.words | one.tail, two.words | two.tail
-    shared, left, right = mine & theirs, mine - theirs, theirs - mine
-    if not shared or len(shared) < MIN_SHARED * len(mine | theirs):
-        return len(shared) > 1 and _is_same_root(left, right) and similarity >= HIGH_SIMILARITY
-    return similarity >= MIN_SIMILARITY and (not left or not right or _is_same_root(left, right))
-
-
-def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Return True if each side has one word, and both words have the same root: biology, biologist."""
-    if len(left) != 1 or len(right) != 1:
-        return False
-    (one,), (two,) = left, right
-    return len(one) >= FORM_PREFIX and one[:FORM_PREFIX] == two[:FORM_PREFIX]
-
-
 # -- superseded facts
 
 
 def _find_superseded(
-    candidate: Candidate, new: ParsedStatement, others: Sequence[_Neighbour]
+    candidate: Candidate,
+    new: ParsedStatement,
+    clauses: Sequence[ParsedStatement],
+    others: Sequence[_Neighbour],
+    cue: Cue,
 ) -> list[tuple[_Neighbour, str]]:
     """Return the facts that are not true any more if the candidate is true, each with the reason."""
-    if new.wording.moods & UNREAL_MOODS:
+    if new.wording.moods & UNREAL_MOODS or not others:
         return []
-    found = [(other, reason) for other in others if (reason := _contradiction_reason(new, other))]
+    parts = [part for part in (new, *clauses) if not part.wording.moods & UNREAL_MOODS]
+    changes = [change for part in parts for change in find_changes(part)]
+    cue = "strong" if candidate.kind == "correction" else cue
+    found = []
+    for other in others:
+        reasons = (_contradiction_reason(part, other) for part in parts)
+        reason = next(filter(None, reasons), None) or _change_reason(new, changes, other)
+        if reason:
+            found.append((other, reason))
+    if not found:
+        swapped = [other for other in others if any(_is_swapped(part, other, cue) for part in parts)]
+        newest = max(swapped, key=lambda other: (other.known.day, other.known.similarity), default=None)
+        found = [(newest, "correction" if cue else "value")] if newest else []
     if candidate.kind == "correction" and not found:
         near = max(others, key=lambda other: (_correction_overlap(new, other.parsed), other.known.day), default=None)
         if near and _correction_overlap(new, near.parsed) >= MIN_CORRECTION_OVERLAP:
@@ -232,11 +270,34 @@ def _find_superseded(
     return found
 
 
+def _change_reason(new: ParsedStatement, changes: Sequence[Change], other: _Neighbour) -> str | None:
+    if _is_history(new, other):
+        return None
+    return next((f"change_{change.kind}" for change in changes if ends(change, other.parsed)), None)
+
+
+def _is_swapped(part: ParsedStatement, other: _Neighbour, cue: Cue) -> bool:
+    """Return True if a part of the statement says the same as a fact with another value in the place of the known one."""
+    old = other.parsed
+    if part.wording.passing != old.wording.passing or _is_history(part, other):
+        return False
+    if part.wording.passing and not (cue or part.wording.changed):
+        return False
+    if old.wording.moods & UNREAL_MOODS or old.wording.polarity != "is" or part.wording.polarity != "is":
+        return False
+    swap = find_swap(part.meaning, old.meaning)
+    return swap is not None and replaces(swap, part, old, cue)
+
+
+def _is_history(new: ParsedStatement, other: _Neighbour) -> bool:
+    """Return True for a statement about a year before the other statement was made. It does not end it."""
+    year = new.wording.year
+    return year is not None and year < other.known.day.year and year != other.parsed.wording.year
+
+
 def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None:
     old = other.parsed
-    # a statement about a year before the other statement was made does not end it
-    year = new.wording.year
-    history = year is not None and year < other.known.day.year and year != old.wording.year
+    history = _is_history(new, other)
     for one in new.topics:
         for two in old.topics:
             lasting = one.name in DATE_SLOTS or not history
@@ -296,7 +357,9 @@ def _is_opposite(one: Wording, two: Wording) -> bool:
     if one.polarity == "was" and two.polarity == "is":
         ended = one.moods == two.moods or (one.called_off and one.moods < two.moods)
         happened = two.past or (one.passing and not two.passing)  # past events stay true
-        return ended and not happened and bool(one.words) and mine <= theirs
+        return (
+            ended and not happened and bool(one.words) and (mine == theirs or (mine <= theirs and _is_whole(one, two)))
+        )
     if (one.moods, one.passing) != (two.moods, two.passing):
         return False
     denied = one.polarity != two.polarity and "is" in (one.polarity, two.polarity)
@@ -306,6 +369,12 @@ def _is_opposite(one: Wording, two: Wording) -> bool:
         return False
     liked, hated = one.words - two.words, two.words - one.words
     return len(liked) == 1 and {OPPOSITES.get(word, "") for word in liked} == hated
+
+
+def _is_whole(one: Wording, two: Wording) -> bool:
+    """Return True if the last word of what is over stands for itself in the other statement: not "car" in "car insurance"."""
+    words = stems(one.plain)
+    return bool(words) and names_thing(words[-1], two.plain)
 
 
 def _is_named_as_replaced(one: Wording, two: Wording) -> bool:

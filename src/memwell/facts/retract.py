@@ -312,7 +312,7 @@ def forget_session(space: Space, place: Place, address_id: int) -> int:
     """Erase facts whose only evidence is a session, and its wordings of other facts. Return the number of erased facts."""
     plans = {
         plan_id: decode_steps(steps).steps
-        for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
+        for plan_id, steps, _ in space.tx.rows("plans_of_address", address_id=address_id)
     }
     stated = {step.id for steps in plans.values() for step in steps if step.id}
     gone = set(revoke_source(space, place, address_id=address_id).withdrawn)

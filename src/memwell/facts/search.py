@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,13 +13,14 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import owner_operation
+from ..core.space import Space
 from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
 from ..errors import Invalid, NotFound, TooLarge
 from ..model.collection import Origin
 from ..model.field_readers import moment_limits
 from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number, to_instant, to_metadata
 from ..model.filter import Query, Where, parse
-from .fact_rows import FACTS_PATH
+from .fact_rows import FACTS_PATH, StoredFact
 
 if TYPE_CHECKING:
     from ..search.search_engine import SearchResult
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 MAX_QUERY = 64 * 1024
 NOTES = ("note",)
 FACTS = ("fact",)
+NO_SUBJECTS: Mapping[str, str | None] = {}
 
 QueryText = Annotated[
     str,
@@ -84,8 +87,8 @@ class Search(TimeTravelRequest, frozen=True, kw_only=True):
 
 
 class Hit(Response, frozen=True, kw_only=True):
-    """A hit. A long entry has a `passage` that fits best, and its place in the content. With `explain`, `arms` lists the
-    contribution of each arm of the search; they add up to the score."""
+    """A hit. A long entry has a `passage` that fits best, and its place in the content. `subject`: the person that a fact is
+    about. With `explain`, `arms` lists the contribution of each arm of the search; they add up to the score."""
 
     id: str
     content: str
@@ -102,6 +105,7 @@ class Hit(Response, frozen=True, kw_only=True):
     passage: str | None = None
     passage_start: int | None = None
     arms: dict[str, float] | None = None
+    subject: str | None = None
 
 
 class Hits(Response, frozen=True, kw_only=True):
@@ -143,7 +147,16 @@ class WhyNot(Response, frozen=True, kw_only=True):
 def search(call: Call, request: Search) -> Hits:
     """Search the facts and notes of a {owner}, and with `include` also turns. With a `session`, search only that session and
     facts about the whole {owner}."""
-    return to_hits(call.engine.search(call.principal, _to_query(request)), explain=request.explain)
+    result = call.engine.search(call.principal, _to_query(request))
+    facts = [hit.entry.id for hit in result.hits if hit.entry.kind in ("fact", "past")]
+    # what a search for a past moment returns must not change, but the subject of a fact can
+    subjects = call.read(_find_subjects, facts) if facts and request.as_of is None else {}
+    return to_hits(result, explain=request.explain, subjects=subjects)
+
+
+def _find_subjects(space: Space, ids: Sequence[str]) -> dict[str, str | None]:
+    rows = space.tx.rows("facts_of", ids=msgspec.json.encode(ids).decode())
+    return {fact.id: fact.subject for fact in (StoredFact(*row) for row in rows)}
 
 
 class WhyNotSearch(Search, frozen=True, kw_only=True):
@@ -167,8 +180,14 @@ def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
     return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
 
-def to_hits(result: SearchResult, *, explain: bool, session: str | None = None) -> Hits:
-    """Return the response for a search result. `session` replaces the sessions of the hits."""
+def to_hits(
+    result: SearchResult,
+    *,
+    explain: bool,
+    session: str | None = None,
+    subjects: Mapping[str, str | None] = NO_SUBJECTS,
+) -> Hits:
+    """Return the response for a search result. `session` replaces the sessions of the hits. `subjects`: those of facts by id."""
     hits = [
         Hit(
             id=hit.entry.id,
@@ -186,6 +205,7 @@ def to_hits(result: SearchResult, *, explain: bool, session: str | None = None) 
             passage=hit.passage.text if hit.passage else None,
             passage_start=hit.passage.start if hit.passage else None,
             arms=hit.arms if explain else None,
+            subject=subjects.get(hit.entry.id),
         )
         for hit in result.hits
     ]

@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Literal, NamedTuple, cast
 
 from ..search.words import list_stop_tokens, tokenize
 from ..text.word_sets import load_sections, load_tables
+from .datatypes import is_unnamed
+from .meaning import Meaning, list_words, read_meaning
 
 THESAURUS = load_sections(__package__, "thesaurus")
 MONTHS, WEEKDAYS = THESAURUS["months"], THESAURUS["weekdays"]
@@ -124,8 +126,8 @@ TEMPORARY = rule(
     r"|in (?:@'s|his|her|their) (?:youth|childhood)|in the (?:\w+ties|\d\d(?:\d\d)?s)|before \w+ing"
     r"|after (?:high |@'s )?(?:school|university|college|studies))\b"
     r"|^(?!.*\b(?:has|have) (?!moved|left|relocated)).*\bfor "
-    r"(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
-    rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
+    r"(?:now|(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
+    rf"(?:trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS}))\b",
 )
 """Words for a state that is temporary, occasional, additional, or from another time of life. It does not end a fact."""
 AT_ONE_TIME = rule(
@@ -159,6 +161,11 @@ TAIL = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a reason, a consequence, an objection or another sentence. A denial there does not deny the statement."""
+REMARK = re.compile(
+    r",? because |, so (?!far\b|that\b|much\b)|,? (?:right |very )?(?:close to|near|next to|opposite|overlooking) ",
+    re.IGNORECASE,
+)
+"""The beginning of a reason, a consequence or a closer place, which leaves the statement before it as it is."""
 COMPARED = rule(
     "than over prefer prefers preferred",
     r"(?<= )(?:more |better |rather )?than\b|(?<=\w )over (?=\w+[.!]?$)"
@@ -217,6 +224,8 @@ class Wording(NamedTuple):
     """The latest year in the statement; None for "since 2019", because that state continues."""
     whose: str = ""
     """The grammatical subject: `@`, or someone or something of theirs ("@'s sister")."""
+    marked: str = ""
+    """The whole statement about `@`."""
 
 
 MAX_STATEMENT = 1_000
@@ -226,8 +235,10 @@ MAX_STATEMENT = 1_000
 def parse_wording(text: str, subject: str | None) -> Wording:
     none: frozenset[str] = frozenset()
     if len(text) > MAX_STATEMENT:
-        return Wording(text, frozenset(stems(text)), none, none, "is", frozenset(), False, False, none, False, none)
-    text = mark_person(text, subject)
+        return Wording(
+            text, frozenset(stems(text)), none, none, "is", frozenset(), False, False, none, False, none, marked=text
+        )
+    text = marked = mark_person(text, subject)
     words = cue_words(text)
     moods = frozenset(mood for mood, rule in MOODS.items() if rule.finds(text, words))
     at_a_time = CHANGES.isdisjoint(words) and AT_ONE_TIME.finds(text, words)
@@ -245,7 +256,7 @@ def parse_wording(text: str, subject: str | None) -> Wording:
     plain = squeeze(ADVERBS.apply(text, words))
     content = _content_words(plain, words)
     numbers = frozenset(word for word in content if _is_number(word))
-    names = [*stems(" ".join(_CAPITALS.findall(plain))), *(word for word in content if word in _KIN)]
+    names = [*stems(" ".join(_CAPITALS.findall(plain))), *(word for word in content if word in KIN)]
     return Wording(
         plain=plain,
         words=frozenset(content) - numbers,
@@ -256,12 +267,13 @@ def parse_wording(text: str, subject: str | None) -> Wording:
         past=PAST_TENSE.search(plain) is not None,
         suffered=RECEIVING_END.search(plain) is not None,
         tail=frozenset(stems(tail)) if tail else none,
-        changed=not CHANGED.isdisjoint(words),
+        changed=not CHANGED.isdisjoint(words) or words >= {"these", "days"},
         instead=instead,
         called_off=not CALLED_OFF.isdisjoint(words),
         passing=passing,
         year=year,
         whose=match[0] if (match := _OWNER.search(plain)) else "",
+        marked=marked,
     )
 
 
@@ -269,7 +281,7 @@ def mark_person(text: str, subject: str | None) -> str:
     """Replace the person by `@`; remove contractions, quotation marks and phrases such as "she said that"."""
     text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"').replace("\n", " ").strip()
     lowered, person = text.lower(), subject_person(subject) if subject else ""
-    names = {name for name in (person, *person.split()[:1]) if len(name) > 1}
+    names = {name for name in (person, *person.split()[:1]) if len(name) > 1 and not is_unnamed(person)}
     for name in [*sorted(names, key=len, reverse=True), "the user"]:
         if name in lowered:
             text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
@@ -285,8 +297,11 @@ def squeeze(text: str) -> str:
     return _LOOSE.sub(r"\1", _SPACE.sub(" ", text)).strip(" ,;")
 
 
+@lru_cache(1024)
 def subject_person(subject: str) -> str:
     """Return the person of a subject: `quinn` for "Quinn's brother"."""
+    if is_unnamed(subject):
+        return subject.lower()
     match = _POSSESSIVE.match(subject) if "'" in subject or "\u2019" in subject else None
     return (match[1] if match else subject).strip().lower()
 
@@ -330,7 +345,7 @@ def _spell_date(match: re.Match[str]) -> str:
 
 
 def _is_number(word: str) -> bool:
-    return word[0].isdigit() or word in _TIMES
+    return word[0].isdigit() or word in TIMES
 
 
 _CANON = (
@@ -339,9 +354,12 @@ _CANON = (
     | {word[:3]: tokenize(word)[0] for word in MONTHS if word not in ("march", "may")}
 )
 _REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
-_TIMES = frozenset(tokenize(" ".join([*MONTHS, *WEEKDAYS])))
+TIMES = frozenset(tokenize(" ".join([*MONTHS, *WEEKDAYS])))
 _EMPTY = list_stop_tokens("en") - set(tokenize("may")) | frozenset(tokenize(" ".join(THESAURUS["fillers"])))
-_KIN = frozenset(_CANON.get(word, word) for word in tokenize(" ".join(THESAURUS["kin"])))
+KIN = frozenset(_CANON.get(word, word) for word in tokenize(" ".join(THESAURUS["kin"])))
+ONE_EACH = frozenset(_CANON.get(word, word) for word in tokenize(" ".join(THESAURUS["one_each"])))
+SEVERAL = (KIN | frozenset(tokenize(" ".join(THESAURUS["others"])))) - ONE_EACH
+"""People and animals of whom a person can have several."""
 _POSSESSIVE = re.compile(r"(.+?)['\u2019]s? ")
 _OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")
@@ -425,7 +443,6 @@ def _expand(pattern: str) -> str:
 
 
 _COUNTRIES = frozenset(stems(" ".join(THESAURUS["countries"])))
-_ONE_EACH = frozenset(stems(" ".join(THESAURUS["one_each"])))
 _NAME = re.compile(r"(?<![\w'-])[A-Z]\w+")
 _VALUES = ("value", "firm", "known")
 """Names of groups that hold a value. There are several, because a pattern cannot use a group name twice."""
@@ -458,16 +475,19 @@ class Topic(NamedTuple):
     @property
     def alone(self) -> bool:
         """The words can mean only one person."""
-        return bool(self.named) or self.kin <= _ONE_EACH
+        return bool(self.named) or self.kin <= ONE_EACH
 
 
 class ParsedStatement(NamedTuple):
     wording: Wording
     key: str
-    """Equal for statements with the same words. Order, inflection and fillers do not matter."""
+    """Equal for statements with the same words that count, and different for most others."""
     topics: tuple[Topic, ...]
     rest: frozenset[str]
     """The content words outside the topics."""
+    meaning: Meaning
+    head: Meaning | None = None
+    """The meaning without a reason, a consequence or a closer place, if the statement has one."""
 
     @property
     def topic(self) -> Topic | None:
@@ -477,10 +497,12 @@ class ParsedStatement(NamedTuple):
 
 def parse_statement(text: str, subject: str | None) -> ParsedStatement:
     wording = parse_wording(text, subject)
-    marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
-    key = " ".join([*sorted(wording.words | wording.tail), *sorted(wording.numbers)]) + "|" + " ".join(marks)
+    meaning = read_meaning(wording.marked, text)
+    key = meaning.key
+    remark = REMARK.search(wording.marked) if meaning.english else None
+    head = read_meaning(wording.marked[: remark.start()], "") if remark else None
     if wording.moods or len(wording.plain) > MAX_STATEMENT:
-        return ParsedStatement(wording, key, (), wording.words)
+        return ParsedStatement(wording, key, (), wording.words, meaning, head)
     slots, by_cue = _load_slots()
     words = cue_words(wording.plain) | ({"#"} if wording.numbers else frozenset())
     topics: dict[str, Topic] = {}
@@ -489,13 +511,39 @@ def parse_statement(text: str, subject: str | None) -> ParsedStatement:
         topic = _build_topic(slots[number], match, wording) if match else None
         if topic:
             topics.setdefault(topic.slot, topic)
-    return ParsedStatement(wording, key, tuple(topics.values()), _words_outside(wording, topics.values()))
+    outside = _words_outside(wording, topics.values())
+    return ParsedStatement(wording, key, tuple(topics.values()), outside, meaning, head)
 
 
 def lookup_keys(parsed: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
-    """Return the keys to look up a statement: one for its words, and one for its topic if it has one."""
-    topic_key = None if parsed.topic is None or subject is None else f"{subject.casefold()}\x1f{parsed.topic.slot}"
-    return f"{(subject or '').casefold()}\x1f{parsed.key}", topic_key
+    """Return the keys to look up a statement: one for its words, and one for its topic if it has one.
+
+    Statements of users without a name have one key for the same words in all sessions.
+    """
+    person = "" if subject is None else subject_person(subject)
+    topic_key = None if parsed.topic is None else f"{person}\x1f{parsed.topic.slot}"
+    return f"{'' if is_unnamed(person) else person}\x1f{parsed.key}", topic_key
+
+
+@cache
+def list_frame_words(name: str) -> frozenset[str]:
+    """Return the words by which the wordings of a slot differ: "lives" and "based". Quantities and degrees are not among them."""
+    parts = {part: _load_parts()[part] for part in _FRAME_PARTS}
+    slots = [slot for slot in _load_slots()[0] if slot.name == name]
+    text = " ".join(re.sub("|".join(parts), lambda match: parts[match[0]], slot.pattern) for slot in slots)
+    literal = re.sub(r"\(\?P<\w+>|\(\?[<!=]+|\\.", " ", text)
+    words = frozenset(
+        list_words(" ".join(re.findall(r"(?<![A-Z\w'])[a-z]{2,}(?![A-Z\w])", literal.replace("'s ", " "))))
+    )
+    return words - frozenset(list_words(" ".join(THESAURUS["degrees"]))) | {"@", "@s", "was", "have"}
+
+
+_FRAME_PARTS = ("STAYS", "MOVED", "HAVE", "IS", "DET")
+
+
+def topic_words(wording: Wording, topic: Topic) -> frozenset[str]:
+    """Return the words that count in the part of a statement that fills a slot."""
+    return frozenset(list_words(wording.plain[slice(*topic.span)])) | list_frame_words(topic.name)
 
 
 def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:

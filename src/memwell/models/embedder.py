@@ -65,10 +65,12 @@ class Embedder(Protocol):
 def open_embedder(config: Config) -> Embedder | None:
     """Load the configured embedder, which may take a moment; None if embeddings are switched off."""
     kind, _, name = config.embedder.partition(":")
-    if kind == "minilm":
-        return _open_minilm()
-    if kind in ("", "wordllama"):
-        return _open_wordllama()
+    if kind in ("", "minilm"):
+        return open_minilm()
+    if kind == "wordllama":
+        from .wordllama import WordLlama
+
+        return WordLlama()
     if kind == "none":
         return None
     if kind == "onnx" and name:
@@ -92,22 +94,22 @@ def open_embedder(config: Config) -> Embedder | None:
 
 def open_light_embedder(config: Config) -> Embedder | None:
     """Load the instant embedder of what the configured one has not embedded yet; None if embeddings are switched off."""
-    return None if config.embedder.partition(":")[0] == "none" else _open_wordllama()
-
-
-def _open_wordllama(warning: str | None = None) -> Embedder:
     from .wordllama import WordLlama
 
-    return WordLlama() if warning is None else WordLlama(warning=warning)
+    return None if config.embedder.partition(":")[0] == "none" else WordLlama()
 
 
-def _open_minilm() -> Embedder:
+def open_minilm(folder: Path | None = None) -> Embedder:
+    """Load the sentence model; WordLlama with a warning if that is not possible."""
     from .minilm import MiniLM
+    from .wordllama import WordLlama
 
     try:
-        return MiniLM()
+        return MiniLM(folder)
     except ModelFailed as error:
-        return _open_wordllama(f"{error} Until then, search uses `wordllama`, which understands less.")
+        light = WordLlama()
+        light.warning = f"{error} Until then, search uses `wordllama`, which understands less."
+        return light
 
 
 class _Item(msgspec.Struct):

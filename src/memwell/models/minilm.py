@@ -1,7 +1,7 @@
 """The default embedder: all-MiniLM-L6-v2, a sentence model of six layers, run by onnxruntime from files inside this package.
 
-A text's vector is the mean of the last layer over its first 256 pieces. A short text takes some milliseconds of one processor.
-The files in `data` are put there when the package is built (`hatch_build.py`).
+A text's vector is the mean of the last layer over its first 256 pieces. A short text takes one or two milliseconds of one
+processor. The files in `data` are put there when the package is built (`hatch_build.py`).
 """
 
 from __future__ import annotations
@@ -20,36 +20,35 @@ from .wordllama import DATA
 if TYPE_CHECKING:
     from .embedder import Vectors
 
-WEIGHTS = "minilm_l6_v2_int8.onnx"
+WEIGHTS = "minilm_l6_v2.onnx"
 VOCABULARY = "bert_vocabulary.txt"
 FILES = {
-    WEIGHTS: "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    WEIGHTS: "6c216b915b1c97c1bf03b80f2b60b7a951d085bca4832bb89b818bd80524b22a",
     VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
 }
 """The SHA-256 of each file: a damaged model would give vectors without any meaning, and no error."""
 DIMENSIONS = 384
 MAX_PIECES = 256
 MAX_CHARACTERS = 20_000
-BATCH_PIECES = 2048
-"""The size of a batch with its padding. It bounds the memory that the model needs while it works."""
-MAX_BATCH = 32
 CACHED_QUERIES = 256
 MAX_CACHED_CHARACTERS = 1000
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 with weights of eight bits.
+    """all-MiniLM-L6-v2 with weights of seven bits.
 
-    Each call works on the thread of its caller. Calls with one text, such as a query, run at once; those with several take
-    turns, so that embedding in the background leaves the other processors to requests.
+    Texts are embedded one by one. The numbers inside the model are rounded to the range of what it is given, so in a batch a
+    text's vector would depend on its neighbours, and no time would be saved. Each call works on the thread of its caller. A call
+    with one text, such as a query, runs at once. Calls with several take turns, so that embedding in the background leaves the
+    other processors to requests.
     """
 
     id = "minilm-l6-v2"
     dimensions = DIMENSIONS
     max_pieces = MAX_PIECES
     with_light = True
-    quick = 64
-    quick_characters = 6000
+    quick = 400
+    quick_characters = 32_000
     floor = 0.1
     ceiling = 0.8
 
@@ -59,76 +58,71 @@ class MiniLM:
             _check_file(folder / name, digest)
         self._pieces = WordPieces(folder / VOCABULARY)
         self._session = _open_session(folder / WEIGHTS)
-        self._cached: OrderedDict[str, Vectors] = OrderedDict()
-        self._cache_lock, self._bulk_lock = Lock(), Lock()
+        self._queries = QueryCache(CACHED_QUERIES)
+        self._bulk = Lock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
         if len(texts) == 1:
             return self._embed_query(texts[0])
-        encoded = [self._encode(text) for text in texts]
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
-        for batch in _split_batches(encoded):
-            with self._bulk_lock:
-                vectors[batch] = self._run([encoded[row] for row in batch])
+        for row, text in enumerate(texts):
+            with self._bulk:
+                vectors[row] = self._run(text)
         return vectors
 
     def forget(self) -> None:
         """Clear the caches of words and queries, which may come from texts that are erased."""
         self._pieces.forget()
-        with self._cache_lock:
-            self._cached.clear()
+        self._queries.clear()
 
     def _embed_query(self, text: str) -> Vectors:
         """Embed a single text. Recent ones are cached, because a query is often asked of several collections."""
-        with self._cache_lock:
-            vectors = self._cached.get(text)
-            if vectors is not None:
-                self._cached.move_to_end(text)
-                return vectors.copy()
-        vectors = self._run([self._encode(text)])
-        if len(text) <= MAX_CACHED_CHARACTERS:
-            with self._cache_lock:
-                self._cached[text] = vectors.copy()
-                while len(self._cached) > CACHED_QUERIES:
-                    self._cached.popitem(last=False)
-        return vectors
+        vectors = self._queries.find(text)
+        if vectors is None:
+            vectors = self._run(text)
+            if len(text) <= MAX_CACHED_CHARACTERS:
+                self._queries.add(text, vectors)
+        return vectors.copy()
 
-    def _encode(self, text: str) -> list[int]:
-        return self._pieces.encode(text[:MAX_CHARACTERS], MAX_PIECES)
-
-    def _run(self, encoded: Sequence[list[int]]) -> Vectors:
-        """Return the unit vectors of some encoded texts. A text without any piece gets zeros."""
+    def _run(self, text: str) -> Vectors:
+        """Return the unit vector of a text as the only row, or zeros if the text has no piece."""
         import numpy as np
 
-        ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
-        mask = np.zeros_like(ids)
-        for row, pieces in enumerate(encoded):
-            ids[row, : len(pieces)] = pieces
-            mask[row, : len(pieces)] = 1
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        pieces = self._pieces.encode(text[:MAX_CHARACTERS], MAX_PIECES)
+        if len(pieces) <= 2:  # the start and the end
+            return np.zeros((1, DIMENSIONS), np.float32)
         try:
-            (layer,) = self._session.run(None, given)
+            vectors: Vectors = self._session.run(None, {"pieces": np.array([pieces], np.int64)})[0]
         except Exception as error:  # onnxruntime raises nothing more specific
             raise ModelFailed(f"The default model could not embed a text: {str(error)[:200]}.") from error
-        vectors: Vectors = (layer * mask[:, :, None].astype(np.float32)).sum(axis=1)
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        length[[len(pieces) <= 2 for pieces in encoded]] = np.inf  # only the start and the end
-        unit: Vectors = vectors / length
-        return unit
+        return vectors
 
 
-def _split_batches(encoded: Sequence[list[int]]) -> list[list[int]]:
-    """Group texts of about the same length, the longest first, so that little is padded."""
-    batches: list[list[int]] = []
-    for row in sorted(range(len(encoded)), key=lambda row: -len(encoded[row])):
-        last = batches[-1] if batches else []
-        if last and len(last) < MAX_BATCH and (len(last) + 1) * len(encoded[last[0]]) <= BATCH_PIECES:
-            last.append(row)
-        else:
-            batches.append([row])
-    return batches
+class QueryCache:
+    """The vectors of the latest queries, for several threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, text: str) -> Vectors | None:
+        with self._lock:
+            if text in self._vectors:
+                self._vectors.move_to_end(text)
+            return self._vectors.get(text)
+
+    def add(self, text: str, vectors: Vectors) -> None:
+        with self._lock:
+            self._vectors[text] = vectors
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._vectors.clear()
 
 
 def _check_file(path: Path, digest: str) -> None:

@@ -40,6 +40,7 @@ class WordLlama:
     dimensions = DIMENSIONS
     instant = True
     quick = 20_000
+    warning: str | None = None
     floor = 0.05
     ceiling = 0.8
 

@@ -165,9 +165,9 @@ class AsyncFlow(AsyncKnown):
         super().__init__(transport, "flows", {"flow": flow})
         self.id = flow
 
-    def session(self, session: str) -> AsyncSession:
-        """Return one conversation of the flow. The first turn creates it."""
-        return AsyncSession(self._transport, self.id, session)
+    def session(self, session: str, *, user: str | None = None) -> AsyncSession:
+        """Return one conversation of the flow. The first turn creates it. `user`: the id of the person who speaks in it."""
+        return AsyncSession(self._transport, self.id, session, user)
 
     async def sessions(self) -> list[sdk.SessionInfo]:
         """List the sessions of the flow, the newest first."""
@@ -215,10 +215,10 @@ class AsyncFlow(AsyncKnown):
 class AsyncSession(AsyncSearch):
     """One conversation."""
 
-    def __init__(self, transport: AsyncTransport, flow: str, session: str) -> None:
+    def __init__(self, transport: AsyncTransport, flow: str, session: str, user: str | None = None) -> None:
         super().__init__(transport, "flows", {"flow": flow, "session": session})
         self.id = session
-        self.history = AsyncHistory(transport, self._at)
+        self.history = AsyncHistory(transport, self._at, user)
 
     async def write(
         self,
@@ -242,6 +242,8 @@ class AsyncSession(AsyncSearch):
         ended: sdk.Ended = await self._transport.call("flows.end", self._at)
         if wait_s and ended.job is not None:
             await AsyncJobs(self._transport).wait(ended.job, timeout_s=wait_s)
+            done: sdk.Ended = await self._transport.call("flows.end", self._at)
+            ended = msgspec.structs.replace(ended, distilled=done.distilled)
         return ended
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
@@ -252,9 +254,10 @@ class AsyncSession(AsyncSearch):
 class AsyncHistory(Handle):
     """The turns of a session."""
 
-    def __init__(self, transport: AsyncTransport, at: dict[str, str]) -> None:
+    def __init__(self, transport: AsyncTransport, at: dict[str, str], user: str | None = None) -> None:
         self._transport = transport
         self._at = at
+        self._user = user
 
     async def append(
         self,
@@ -262,6 +265,7 @@ class AsyncHistory(Handle):
         role: str,
         content: str = "",
         name: str | None = None,
+        user: str | None = None,
         tool_name: str | None = None,
         tool_call_id: str | None = None,
         tool_calls: list[dict[str, Any]] | None = None,
@@ -270,10 +274,12 @@ class AsyncHistory(Handle):
         origin: str | None = None,
         key: str | None = None,
     ) -> sdk.Turn:
-        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if the content comes from there."""
+        """Record a turn; the first one creates the session. `user`: the id of the person who speaks. `origin`: `document` or
+        `tool`, if the content comes from there."""
         data = {"role": role, "content": content, **self._at}
         data |= omit_none(
             name=name,
+            user=user or self._user_of(role),
             tool_name=tool_name,
             tool_call_id=tool_call_id,
             tool_calls=tool_calls,
@@ -285,8 +291,11 @@ class AsyncHistory(Handle):
 
     async def extend(self, turns: Sequence[Message], *, key: str | None = None) -> list[sdk.Turn]:
         """Record several turns, all or none."""
-        data = {"turns": [dict(turn) for turn in turns], **self._at}
-        return (await self._transport.call("flows.extend", data, key=key)).turns
+        given = [omit_none(user=self._user_of(turn.get("role"))) | dict(turn) for turn in turns]
+        return (await self._transport.call("flows.extend", {"turns": given, **self._at}, key=key)).turns
+
+    def _user_of(self, role: object) -> str | None:
+        return self._user if role == "user" else None
 
     async def last(self, n: int = 20) -> list[sdk.Turn]:
         """Return the last n turns, the oldest of them first."""

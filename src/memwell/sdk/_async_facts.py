@@ -100,9 +100,12 @@ class AsyncKnown(AsyncSearch):
         data = {**self._at, "id": memory_id}
         return await self._transport.call(f"{self._dialect}.memory_history", data)
 
-    async def consolidate(self, session: str, *, dry_run: bool = False) -> sdk.Plan | None:
-        """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new."""
-        data = {**self._at, "session": session, "dry_run": dry_run}
+    async def consolidate(self, session: str, *, dry_run: bool = False, again: bool = False) -> sdk.Plan | None:
+        """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new.
+
+        `again` starts at the first turn again, and skips what is evidence of facts already.
+        """
+        data = {**self._at, "session": session, "dry_run": dry_run, "again": again}
         return (await self._transport.call(f"{self._dialect}.consolidate", data)).plan
 
     async def plans(self) -> list[sdk.Plan]:

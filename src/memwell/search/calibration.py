@@ -56,6 +56,18 @@ def estimate_turns(evidence: Array) -> Array:
     return found
 
 
+EXPECTED = 1.5
+"""The number of statements that answer a question, as a rule. If more look right, each of them is less likely to be."""
+RIVALS = 100
+
+
+def weigh_rivals(estimates: Array) -> float:
+    """Return the factor by which the estimates of statements shrink because they compete with each other."""
+    if len(estimates) > RIVALS:
+        estimates = np.partition(estimates, -RIVALS)[-RIVALS:]
+    return min(1.0, EXPECTED / max(float(estimates.sum()), EXPECTED))
+
+
 def find_usual_similarity(total: float, count: int) -> float:
     """Return the mean similarity of a query to the entries of a scope. A few entries say little, so they count with a prior."""
     return (total + USUAL_ENTRIES * USUAL) / (count + USUAL_ENTRIES)

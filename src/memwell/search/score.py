@@ -18,7 +18,7 @@ from ..clock import DAY
 from ..errors import Invalid
 from ..storage.port import Tx, encode_numbers
 from . import query, words
-from .calibration import LIGHT_MODEL, SENTENCE_MODEL, Evidence, estimate_turns, find_usual_similarity
+from .calibration import LIGHT_MODEL, SENTENCE_MODEL, Evidence, estimate_turns, find_usual_similarity, weigh_rivals
 from .columns import SpaceView, View
 from .embeddings import EmbeddingModel, is_sentence_model
 from .index import MISSING
@@ -131,6 +131,10 @@ def score_views(
     usual = _find_usual_similarities(scorings, len(models))
     for scoring in scorings:
         scoring.rank(usual, also)
+    rivals = [scoring.scores[scoring.statements[scoring.rows]] for scoring in scorings]
+    factor = weigh_rivals(np.concatenate(rivals)) if rivals else 1.0
+    for scoring in scorings:
+        scoring.parts[:, scoring.statements[scoring.rows]] *= factor
     return scorings
 
 
@@ -172,7 +176,7 @@ def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[l
     found: list[list[tuple[float, Array]]] = [[] for _ in views]
     total = 0.0
     for token in tokens:
-        places = [_find_rows(tx, view, token) for view in views]
+        places = [find_rows(tx, view, token) for view in views]
         count = sum(map(len, places))
         weight = math.log(1.0 + (entries - count + 0.5) / (count + 0.5))
         total += weight
@@ -181,7 +185,7 @@ def _find_words(tx: Tx, views: Sequence[View], tokens: Sequence[str]) -> tuple[l
     return found, total
 
 
-def _find_rows(tx: Tx, view: View, token: str) -> Array:
+def find_rows(tx: Tx, view: View, token: str) -> Array:
     """The live rows of a view that hold a token."""
     if not len(view):
         return np.zeros(0, np.int64)
@@ -491,7 +495,7 @@ class Scoring:
             (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
         ):
             for token in words.parse_terms(word, view.part.language).tokens:
-                there[_find_rows(self.tx, view, token)] = True
+                there[find_rows(self.tx, view, token)] = True
         named: Array = there[rows].astype(np.float64)
         return named, 1.0 - named
 

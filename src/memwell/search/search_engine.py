@@ -27,12 +27,11 @@ from .embeddings import (
     is_sentence_model,
     queue_embedding,
 )
-from .index import MISSING, Index, IndexCache, IndexKey
+from .index import Index, IndexCache, IndexKey
 from .nearest import find_nearest
 from .passages import Passage
 from .query import ScopePart, list_words, parse_query, resolve_scope
-from .score import ARMS, ParsedQuery, Recipe, Scoring, require_recipe, score_views
-from .upkeep import HELD
+from .score import ARMS, ParsedQuery, Recipe, Scoring, find_rows, require_recipe, score_views
 from .vector_space import Array
 
 if TYPE_CHECKING:
@@ -127,6 +126,7 @@ class _Snapshot(NamedTuple):
     scope: list[ScopePart]
     indexes: list[Index]
     models: list[EmbeddingModel]
+    views: list[View]
     question: ParsedQuery
 
 
@@ -228,7 +228,7 @@ class _Search:
         if not current or any(index.spaces[-1].remote for index in snapshot.indexes):
             return []
         found: list[list[int]] = [[] for _ in vectors]
-        for view in self._build_views(tx, snapshot):
+        for view in snapshot.views:
             for docids, vector in zip(found, vectors, strict=True):
                 docids += view.docid[find_nearest(view, vector, self._query.limit)].tolist()
         return found
@@ -268,7 +268,11 @@ class _Search:
         if self._computed is None and any(self._list_pending(indexes, at) for at in range(len(models))):
             return _Preparation(lambda: self._embed_pending(models, indexes))
         names = dict.fromkeys(name for index in indexes for name in list_speakers(tx, index, self._query.as_of))
-        people = self._find_people(tx, scope, indexes, state)
+        views = [
+            build_view(tx, index, part, self._query, self._now, state)
+            for index, part in zip(indexes, scope, strict=True)
+        ]
+        people = self._find_people(tx, views)
         speakers, rest, anonymous = parse_query(self._query.text, names, people)
         asked = [anonymous if is_sentence_model(model.embedder) else rest for model in models]
         for model, text in zip(models, asked, strict=True):
@@ -283,23 +287,18 @@ class _Search:
         question = ParsedQuery(
             self._query.text, rest, speakers, tuple(people), vectors, recipe, today, self._query.limit
         )
-        return work(tx, _Snapshot(state, scope, indexes, models, question))
+        return work(tx, _Snapshot(state, scope, indexes, models, views, question))
 
-    def _find_people(
-        self, tx: Tx, scope: Sequence[ScopePart], indexes: Sequence[Index], state: State
-    ) -> dict[str, None]:
+    def _find_people(self, tx: Tx, views: Sequence[View]) -> dict[str, None]:
         """The words of the query that name people whom statements of the scope are about."""
         found: dict[str, None] = {}
-        for part, index in zip(scope, indexes, strict=True):
-            if not index.has_statements:
+        for view in views:
+            if not view.index.has_statements:
                 continue
             for word in list_words(self._query.text):
-                for token in words.parse_terms(word, part.language).tokens:
-                    with index.lock:
-                        rows = index.find_occurrences(tx, state, part.token, f"{words.PERSON}{token}", False)
-                        held = index.kind.values[rows] == index.kinds.codes.get(HELD, MISSING)
-                        if np.any(index.alive.values[rows] & ~held):
-                            found[word] = None
+                tokens = words.parse_terms(word, view.part.language).tokens
+                if any(len(find_rows(tx, view, f"{words.PERSON}{token}")) for token in tokens):
+                    found[word] = None
         return found
 
     def _open_indexes(
@@ -330,14 +329,8 @@ class _Search:
                 found.append(sorted(index.spaces[at].pending, reverse=True))
         return found if any(found) else []
 
-    def _build_views(self, tx: Tx, snapshot: _Snapshot) -> list[View]:
-        return [
-            build_view(tx, index, part, self._query, self._now, snapshot.state)
-            for index, part in zip(snapshot.indexes, snapshot.scope, strict=True)
-        ]
-
     def _rank(self, tx: Tx, snapshot: _Snapshot, also: int | None = None) -> _Candidates:
-        ranked = score_views(tx, self._build_views(tx, snapshot), snapshot.question, snapshot.models, also)
+        ranked = score_views(tx, snapshot.views, snapshot.question, snapshot.models, also)
         if not ranked:
             return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)), ())
         docids = np.concatenate([scored.view.docid[scored.rows] for scored in ranked])

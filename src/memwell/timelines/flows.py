@@ -16,6 +16,7 @@ from ..core.space import Erasure, Space
 from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turns, write_turns
 from ..errors import NotFound
 from ..facts.memories import Memory, session_memories
+from ..facts.plans import Distilled, count_distilled
 from ..jobs import queue
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
 from .sessions import NEWEST, await_receipt, erase_everything, list_names
@@ -169,6 +170,7 @@ class SessionView(Response, frozen=True, kw_only=True):
     turn_count: int
     turns: list[Turn]
     memories: list[Memory]
+    distilled: Distilled
     ended_at: datetime | None = None
 
 
@@ -188,6 +190,7 @@ def show(space: Space, request: Show) -> SessionView:
         turn_count=count,
         turns=to_turns(space.last(address, request.limit), request.session),
         memories=session_memories(space, request.flow, request.session),
+        distilled=count_distilled(space, address),
     )
 
 
@@ -215,11 +218,12 @@ def find(space: Space, request: Find) -> Found:
 
 
 class Ended(Response, frozen=True, kw_only=True):
-    """An ended session, and the job that consolidates it if there are new turns."""
+    """An ended session, the job that consolidates it if there are new turns, and what became of the statements so far."""
 
     session: str
     ended_at: datetime | None
     job: str | None = None
+    distilled: Distilled | None = None
 
 
 @operation(
@@ -235,12 +239,14 @@ def end(space: Space, request: OfSession) -> Ended:
     if address is None:
         return Ended(session=request.session, ended_at=None)
     if not space.end(address):
-        return Ended(session=request.session, ended_at=optional_datetime(address.ended_at))
+        ended_at = optional_datetime(address.ended_at)
+        return Ended(session=request.session, ended_at=ended_at, distilled=count_distilled(space, address))
     job = None
     if address.last_seq != address.distilled_seq:  # there are turns since the last end
         payload = {"to_seq": address.last_seq}
         job = queue.enqueue(space.tx, "consolidate", payload, space.now, address_id=address.id)
-    return Ended(session=request.session, ended_at=to_datetime(space.now), job=job)
+    counts = count_distilled(space, address)
+    return Ended(session=request.session, ended_at=to_datetime(space.now), job=job, distilled=counts)
 
 
 @operation(

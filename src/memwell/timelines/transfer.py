@@ -275,7 +275,7 @@ class _Importer:
         for (place, path), some in drafts.items():
             entries = self._space.append(place, path, [draft for draft, _ in some])
             pairs = [(entry, line) for entry, (_, line) in zip(entries, some, strict=True)]
-            if (place, path) == (self._facts, FACTS_PATH):
+            if place == self._facts:
                 for entry, line in pairs:
                     write_entry_fact(self._space, place, entry, _fact_row(line))
                     self._evidence += [(entry.id, words) for words in line.evidence or ()]

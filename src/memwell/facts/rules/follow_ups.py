@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..datatypes import Turn
 from ..wording import MONTHS
-
-if TYPE_CHECKING:
-    from .statement import Statement
 from .phrase import (
     IRREGULAR_PAST,
     Speaker,
@@ -25,6 +22,7 @@ from .phrase import (
     third_person,
     third_person_verb,
 )
+from .statement import Statement, content_stems
 
 MAX_AMENDMENT = 80
 """Maximum length of a correction that consists of a value."""
@@ -81,23 +79,9 @@ def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(_SMALL.sub(" ", text))}
 
 
-# -- instructions and corrections
+# -- corrections
 
 
-_INSTRUCTION = re.compile(
-    r"""(?:please,?\s+|and\s+)?(?:(?:from\s+now\s+on|going\s+forward|in\s+(?:the\s+)?future)\b.+
-    |(?:always|never(?!\s+mind))\s+[a-z]+\s.+|(?:whenever|every\s+time|each\s+time)\s+(?:i|you)\b.+
-    |(?:call|address)\s+me\s+(?!back|later|when|if|tomorrow|tonight).+
-    |(?:answer|reply|respond|speak|talk)\b.{0,30}?\b(?:in|with|like|as|only|briefly|shortly|concisely)\b.*
-    |keep\s+(?:your|the|all|it)\b.*\b(?:short|brief|concise|simple|answers?|replies|responses|formal|informal)\b.*
-    |(?:don't|do\s+not|stop|avoid)\s+(?:ever\s+)?(?:us(?:e|ing)|call(?:ing)?|add(?:ing)?|ask(?:ing)?|send(?:ing)?|mention(?:ing)?|answer(?:ing)?|suggest(?:ing)?
-      |repeat(?:ing)?|writ(?:e|ing)|includ(?:e|ing)|recommend(?:ing)?|apologi[sz](?:e|ing)|say(?:ing)?|tell(?:ing)?)\b.+
-    |use\s+(?:only\s+)?(?:metric|imperial|celsius|fahrenheit|british|american|emojis?|markdown|bullet|plain|simple|formal|informal|my)\b.*
-    |remember\s+to\s.+|be\s+(?:more\s+|less\s+)?(?:brief|concise|formal|informal|direct|polite|honest|specific)\b.*
-    |i(?:\s+want|\s+need|'d\s+like|\s+would\s+like|\s+prefer)\s+you\s+to\s+(?:always|never|only|not|stop|call|answer|use|keep|be|speak|remember)\b.*
-    |you\s+(?:should|must|can)\s+(?:always|never|only)\b.+)""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
 _CORRECTION_LEAD = re.compile(
     r"\W*(?:actually|no|nope|sorry|correction|wait|oops|my mistake|i meant?|not|ignore|disregard|scratch|forget)\b",
     re.IGNORECASE,
@@ -127,15 +111,6 @@ class Correction(NamedTuple):
 
     earlier: EarlierStatement
     text: str
-
-
-def is_instruction(text: str) -> bool:
-    return _INSTRUCTION.fullmatch(text.strip()) is not None
-
-
-def render_instruction(text: str, name: str) -> str:
-    words = strip_quotation_marks(text)
-    return f'{name} wants: "{words[:1].upper()}{words[1:].rstrip("!. ")}."'
 
 
 def is_correction(sentence: str) -> bool:
@@ -197,6 +172,7 @@ _WHERE = re.compile(r"(where|when|what|who|which) (do|did) you (.+)", re.IGNOREC
 _PLACED = re.compile(
     r"(?:in|at|on|near|to|from|by|with|since|around|next|last|every|yesterday|today|tomorrow)\b", re.IGNORECASE
 )
+_PREPOSITIONS = frozenset({"from", "to", "at", "in", "near", "on", "for", "with", "by"})
 _AUXILIARIES = {"did": "did", "are": "is", "were": "was", "have": "has", "can": "can", "will": "will"}
 
 
@@ -209,6 +185,26 @@ def is_answer(question: str, answer: str, alone: bool) -> bool:
     if _YES.fullmatch(answer) or _NO.fullmatch(answer):
         return alone and _YES_NO.search(question) is not None
     return _REACTION.match(answer) is None
+
+
+_FINITE = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|isn't|aren't|am|im|do|does|did|can|can't|cannot|will|won't|must|need|needs|want|wants|like|likes|love|hate|prefer|got|go|goes|takes?|works?|runs?|"
+    r"lives?|makes?|gives?|wrote|went|called|named)\b|\b(?:I|we|you|he|she|they|it|who)\b|'(?:s|m|re|ve|ll)\b|n't\b|\b\w{3,}(?:ed|ves)\b",
+    re.IGNORECASE,
+)
+
+
+def is_fragment_answer(question: str, statement: Statement) -> bool:
+    """Return True for words without a verb that answer a question and begin a turn: "Oslo. Not too early, please."."""
+    words = statement.text.rstrip(".! ")
+    if not question or len(question.split()) > MAX_QUESTION_WORDS or not statement.english or statement.own:
+        return False
+    if not 0 < len(words.split()) <= MAX_ANSWER_WORDS or _REACTION.match(words) or _REACTION.match(statement.verbatim):
+        return False
+    if not statement.content:
+        return False
+    shared = content_stems(question) & statement.content  # "61 sites" stands alone after "How many sites?"
+    return _FINITE.search(words) is None and not shared
 
 
 def phrase_answer(question: str, answer: str, who: Speaker) -> str:
@@ -228,7 +224,7 @@ def _to_statement(question: str, answer: str, who: Speaker) -> str | None:
     if match := _HOW_MANY.fullmatch(question):
         return _phrase_count(who, match[2].lower(), match[3], f"{_uncapitalize(answer)} {match[1]}")
     if (match := _COUNTED.fullmatch(question)) and "you" not in question.lower().split():
-        return f"{answer} {match[1]}."
+        return f"{answer[:1].upper()}{answer[1:]} {match[1]}."
     if match := _YOUR.fullmatch(question):
         thing, verb = match[1].partition(" ")[2], "are" if " are " in question else "is"
         return f"{possessive(who.name)} {_to_speaker(thing, who)} {verb} {answer}."
@@ -276,7 +272,7 @@ def _phrase_place(match: re.Match[str], answer: str, who: Speaker) -> str | None
     elif _PLACED.match(answer):
         place = _uncapitalize(answer)
     elif match[1].lower() == "where":
-        place = f"in {answer}"
+        place = answer if more.split()[-1:] and more.split()[-1].lower() in _PREPOSITIONS else f"in {answer}"
     else:
         return None
     return " ".join(filter(None, (who.name, third_person_verb(verb), _to_speaker(more, who), place))) + "."

@@ -2,7 +2,7 @@
 
 1. `parse_turn` blanks text that the speaker does not state, and drops sentences that are not statements.
 2. `select_groups` selects among a person's statements: those that are certainly facts, and as many others as the score of the
-   turn allows. `select_reports` selects among the statements of assistants and tools.
+   turn allows. `reports.select_reports` selects among the statements of assistants and tools.
 3. `drop_duplicates` drops sentences with the same candidate.
 
 Kept sentences become candidates. `reconcile.py` decides what happens to a candidate, and
@@ -18,7 +18,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...text.word_sets import load_sections, load_words, word_set
-from ..datatypes import Candidate, DroppedSentence, ReasonCode, Turn
+from ..datatypes import NOT_PEOPLE, Candidate, DroppedSentence, ReasonCode, Turn
+from .foreign import find_language, is_ironic, is_unreal, says_nothing, split_question, strip_lead
+from .irony import Tone, find_tone, is_praise_of_trouble
 from .passages import (
     MAX_SENTENCE,
     Sentence,
@@ -27,16 +29,20 @@ from .passages import (
     blank_quotes,
     blank_recalled_memory,
     find_blanks,
+    is_chat_question,
     is_english,
     is_foreign_greeting,
     is_question,
     may_be_mixed,
     split_brackets,
     split_clauses,
+    split_list,
     split_off_question,
+    split_remarks,
     split_sentences,
 )
-from .statement import Statement, content_stems, parse_sentence
+from .requests import is_command
+from .statement import TRAITS, Statement, content_stems, is_only_chat, parse_sentence
 
 
 class Drop(ReasonCode):
@@ -48,7 +54,7 @@ class Drop(ReasonCode):
     BRACKETS = "brackets", "It is a remark in brackets, such as `[laughs]`."
     QUOTE = "quote", "It is from somebody else (a mail, a letter, a transcript), or a text to work on."
     TOO_LONG = "too_long", "It has more than 600 characters, or the turn has 2,000 sentences before it."
-    SARCASM = "sarcasm", 'It opens with "Yeah, right".'
+    SARCASM = "sarcasm", "It is ironic or a joke: it says so, or nobody says it in earnest."
     QUESTION = "question", "It is a question."
     GREETING = "greeting", "It is a greeting in another language."
     HYPOTHETICAL = "hypothetical", "It supposes something, or asks to write a text."
@@ -57,10 +63,12 @@ class Drop(ReasonCode):
     NOT_AN_ACTION = "not_an_action", "It is from an assistant, and not about what the assistant did or promised."
     NOT_A_STATEMENT = "not_a_statement", "It is from a tool, and is data or belongs to a long output."
     CORRECTED = "corrected", "A later sentence of the turn corrects it."
-    SMALL_TALK = "small_talk", "It has fewer than two words with a meaning of their own."
+    SMALL_TALK = "small_talk", "It has fewer than two words with a meaning of their own, or only agrees."
+    MOMENT = "moment", 'It is about this moment only: "The bus is here".'
     LINK = "link", "It is only a link."
     ADVICE = "advice", "It is advice, encouragement or a farewell."
     PROPOSAL = "proposal", "It proposes something."
+    COMMAND = "command", "It asks the agent to do something once."
     LOW_SCORE = "low_score", "Its turn has a low score, or has better sentences."
     DUPLICATE = "duplicate", "Another sentence of the turn gives the same fact."
 
@@ -83,10 +91,24 @@ class ParsedTurn(NamedTuple):
     attachments: tuple[Sentence, ...] = ()
     """Descriptions of pictures and files in brackets: "[shares a photo of a dog]"."""
     words: frozenset[str] = frozenset()
+    ironic: bool = False
+    """A sentence is certainly or perhaps ironic."""
+    language: str | None = None
+    """The language, unless it is English or unknown."""
     dropped: tuple[DroppedSentence, ...] = ()
 
 
-def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
+class Manner(NamedTuple):
+    """How the speaker of a turn has spoken before."""
+
+    alone: bool = False
+    """The speaker is the only person in the conversation."""
+    ironic: bool = False
+    language: str | None = None
+    """The language of the turns before, unless it is English or unknown. Short turns do not show their language."""
+
+
+def parse_turn(turn: Turn, names: Collection[str], manner: Manner) -> ParsedTurn:
     """Split a turn into statements. `names`: the names by which a speaker may be addressed, in lower case."""
     if turn.role == "system":
         return ParsedTurn(turn, dropped=(DroppedSentence(turn.id, 0, len(turn.text), Drop.SYSTEM_TURN),))
@@ -94,31 +116,35 @@ def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
     text, attachments = _mask(turn, dropped)
     pieces = split_sentences(text)
     pieces, too_many = pieces[:MAX_SENTENCES], pieces[MAX_SENTENCES:]
-    dropped += [_to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
+    dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
     sincere = _remove_sarcasm(pieces)
     if len(sincere) < len(pieces):
-        dropped += [_to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in sincere]
-    sentences = [clause for one in sincere for part in split_off_question(one) for clause in split_clauses(part)]
-    english, mixed = is_english(text), may_be_mixed(text)
+        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in pieces if one not in sincere]
+    alone = manner.alone and turn.role not in NOT_PEOPLE
+    manner = manner._replace(alone=alone, language=_find_language(text, manner.language))
+    clauses = _split(turn, text, sincere, manner)
     questions: list[str] = []
     plain: list[Sentence] = []
     statements: list[Statement] = []
-    for at, sentence in enumerate(sentences):
-        last = at + 1 == len(sentences) if turn.note else None
-        asks = is_question(sentence.text)
+    for at, (sentence, is_in_english, language, tone) in enumerate(clauses):
+        last = at + 1 == len(clauses) if turn.note else None
+        asks = is_question(sentence.text) or (alone and is_in_english and is_chat_question(sentence.text))
         if asks:
             questions.append(sentence.text)
         else:
             plain.append(sentence)
-        reason = _find_sentence_drop(sentence, asks, last)
+        reason = _find_sentence_drop(sentence, asks, last) or _TONE_DROPS.get(tone)
+        if reason is None and alone and is_in_english and is_only_chat(sentence.text):
+            reason = Drop.SMALL_TALK
+        if reason is None and not is_in_english and not turn.note:
+            reason = _find_foreign_drop(sentence.text, language)
         if reason is None:
-            is_in_english = is_english(sentence.text, english) if mixed else english
-            statement = parse_sentence(at, sentence, names, turn.note, is_in_english)
+            statement = parse_sentence(at, sentence, names, turn.note, is_in_english, tone, alone)
             if _HAS_WORD.search(statement.text):
                 statements.append(statement)
                 continue
             reason = Drop.NO_WORDS
-        dropped.append(_to_dropped(turn, sentence, reason))
+        dropped.append(to_dropped(turn, sentence, reason))
     return ParsedTurn(
         turn,
         tuple(statements),
@@ -128,10 +154,64 @@ def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
         attachments=tuple(attachments),
         words=content_stems(text),
         dropped=tuple(dropped),
+        language=manner.language,
+        ironic=any(one.tone is Tone.IRONIC or is_praise_of_trouble(one.sentence.text) for one in clauses)
+        if alone
+        else False,
     )
 
 
-def _to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> DroppedSentence:
+class _Clause(NamedTuple):
+    """A clause, its language, and how it is meant."""
+
+    sentence: Sentence
+    english: bool
+    language: str | None
+    tone: Tone
+
+
+_TONE_DROPS = {Tone.IRONIC: Drop.SARCASM, Tone.UNREAL: Drop.HYPOTHETICAL}
+
+
+def _find_language(text: str, before: str | None) -> str | None:
+    """Return the language of a turn, or of the turns before if it does not show; None for English and other languages."""
+    if is_english(text, otherwise=False):
+        return None
+    return find_language(text) or before if not is_english(text) else before
+
+
+def _split(turn: Turn, text: str, sentences: Sequence[Sentence], manner: Manner) -> list[_Clause]:
+    """Split sentences into clauses that can stand alone."""
+    english, mixed = is_english(text, otherwise=manner.language is None), may_be_mixed(text)
+    alone, ironic, of_turn = manner.alone, manner.ironic, manner.language
+    clauses: list[_Clause] = []
+    for n, one in enumerate(sentences):
+        is_in_english = is_english(one.text, english) if mixed else english
+        if not is_in_english:
+            language = find_language(one.text) or of_turn
+            parts = [strip_lead(part, language) for part in split_question(strip_lead(one, language), language)]
+            clauses += [_Clause(part, is_english(part.text, english), language, Tone.SINCERE) for part in parts]
+            continue
+        following = sentences[n + 1].text if n + 1 < len(sentences) else ""
+        tone = find_tone(one.text, following, ironic) if alone and not turn.note else Tone.SINCERE
+        ironic = ironic or tone is Tone.IRONIC or is_praise_of_trouble(one.text)
+        parts = [clause for part in split_off_question(one, alone) for clause in split_clauses(part)]
+        if alone:
+            parts = [item for part in parts for remark in split_remarks(part) for item in split_list(remark, TRAITS)]
+        clauses += [_Clause(part, is_english(part.text, english) if mixed else english, None, tone) for part in parts]
+    return clauses
+
+
+def _find_foreign_drop(text: str, language: str | None) -> Drop | None:
+    """Return the reason to drop a sentence in another language."""
+    if is_unreal(text):
+        return Drop.HYPOTHETICAL
+    if is_ironic(text):
+        return Drop.SARCASM
+    return Drop.SMALL_TALK if says_nothing(text, language) else None
+
+
+def to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> DroppedSentence:
     return DroppedSentence(turn.id, sentence.start, sentence.end, reason)
 
 
@@ -207,18 +287,51 @@ _LASTING = word_set("attribute relation possession decision preference")
 """Kinds of lasting statements, which are kept even if they are very short."""
 
 
-def _find_statement_drop(statement: Statement) -> Drop | None:
+_AGREES = re.compile(
+    r"\W*(?:[\w' ]{1,24} )?(?:is|are|sounds?|looks?|works?|would be|will be|seems?)(?: (?:just|also|totally|perfectly|all"
+    r"|really|so))* (?:fine|ok|okay|good|great|perfect|nice|lovely|cool|right"
+    r"|better|awesome|wonderful|it)(?: (?:with|by|for|to) (?:me|us)| then| now| too| as well| thanks)*\W*\Z"
+    r"|\W*[\w' ]{1,24} works(?:,? (?:nice|great|thanks|perfect|cool))?\W*\Z|\W*(?:dunno|idk|no idea|not sure|beats me"
+    r"|who knows|whatever)\b"
+    r"|\W*(?:i )?(?:agree|approve|understand|see|got it|love (?:it|that|this)|like (?:it|that|this))(?: (?:that|it"
+    r"|too))?\W*\Z|\W*skip (?:it|that)\W*\Z",
+    re.IGNORECASE,
+)
+"""Agreement and answers without content."""
+_MOMENT = re.compile(
+    r"\W*(?:(?:i'?m |i am |i |just |still |ok |nothing,? |not much,? )*(?:waiting for|on my way|heading (?:out|home|off)"
+    r"|off to (?:bed|lunch|work)|about to leave|sitting (?:in|on|at) (?:a|the)|stuck in"
+    r"|bored|hungry|tired|sleepy|freezing|back now|at (?:lunch|the gym)|watching|scrolling|in a (?:meeting|queue|rush))\b"
+    r"|.{0,40}\b(?:is|are) here\b\W*$|(?:have|enjoy) (?:a |an |your )?(?:nice|good|great|lovely|wonderful)? ?(?:day"
+    r"|weekend|evening|one|night|rest of)\b.*|lunch time|lunchtime|coffee time|bed ?time"
+    r"|.{0,30}\b(?:bbl|brb|cya|ttyl|gtg|g2g|gotta (?:go|run)|talk (?:to you )?(?:soon|later)|see (?:ya|you)(?: (?:soon"
+    r"|later|then))?|good ?night|back in (?:a|five|ten|5|10))\b"
+    r"|(?:i )?(?:gotta|have to|need to|must) (?:go|run|dash|leave)(?: now)?\W*$|mind\s*=\s*blown|one (?:sec|second|moment"
+    r"|minute)|(?:let me|lemme) (?:check|think|see|look)"
+    r"|it'?s (?:raining|snowing|sunny|hot|cold|late|early)\b)",
+    re.IGNORECASE,
+)
+"""Statements about this moment, and farewells of a chat."""
+
+
+def _find_statement_drop(statement: Statement, alone: bool = False) -> Drop | None:
     """Return the reason to drop a statement without information."""
-    if statement.wanted or statement.kind in _LASTING:
+    if statement.wanted or (statement.kind in _LASTING and not (alone and _AGREES.match(statement.text))):
         return None if statement.content else Drop.SMALL_TALK
     if _ADDRESS.fullmatch(statement.text):
         return Drop.LINK
     if not statement.english:
         return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None
+    if alone and _MOMENT.match(statement.text):
+        return Drop.MOMENT
+    if alone and _AGREES.match(statement.text):
+        return Drop.SMALL_TALK
     if statement.urging:
         return Drop.ADVICE
     if len(statement.content) < MIN_CONTENT:
         return Drop.SMALL_TALK
+    if alone and is_command(statement.text) and not _SPECIFIC.search(statement.text):
+        return Drop.COMMAND
     return Drop.PROPOSAL if _PROPOSAL.match(statement.text) else None
 
 
@@ -264,9 +377,9 @@ def select_groups(
     `settled` and `corrected`: the starts of statements that are instructions or corrections, and that a correction replaces.
     """
     turn = parsed.turn
-    dropped = [_to_dropped(turn, one, Drop.CORRECTED) for one in parsed.statements if one.start in corrected]
+    dropped = [to_dropped(turn, one, Drop.CORRECTED) for one in parsed.statements if one.start in corrected]
     statements = [one for one in parsed.statements if one.start not in settled and one.start not in corrected]
-    reasons = [_find_statement_drop(one) for one in statements]
+    reasons = [_find_statement_drop(one, context.alone) for one in statements]
     informative = [one for one, reason in zip(statements, reasons, strict=True) if reason is None]
     groups = _select_informative(parsed, statements, informative, context) if informative else []
     if context.alone:
@@ -274,7 +387,7 @@ def select_groups(
         groups = [_append_continuations(group, more) for group in groups]
     kept = {one.at for group in groups for one in group}
     left = [(one, reason) for one, reason in zip(statements, reasons, strict=True) if one.at not in kept]
-    return groups, dropped + [_to_dropped(turn, one, reason or Drop.LOW_SCORE) for one, reason in left]
+    return groups, dropped + [to_dropped(turn, one, reason or Drop.LOW_SCORE) for one, reason in left]
 
 
 def _select_informative(
@@ -293,17 +406,64 @@ def _select_informative(
         return _group_statements(kept)
     gist = _pick_gist(informative)
     places = {one.at for one in [*kept, *gist]}
+    if context.alone:  # each fact can change on its own
+        return _group_statements([one for one in informative if one.at in places])
     return _group_statements([one for one in informative if one.at in places]) if kept else [gist]
 
 
 def _is_always_kept(statement: Statement, context: Context) -> bool:
     if statement.wanted or not statement.english:
         return True
+    if statement.tone is Tone.UNSURE:
+        return statement.own
+    if context.alone and (_is_plain_fact(statement) or _tells_of_somebody(statement)):
+        return True
     if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
     if statement.to_other or not statement.own:
         return False
     return context.alone or (statement.kind != "statement" and not statement.dangling)
+
+
+_PLAIN_FACT = re.compile(
+    r"(?!(?:that|this|these|those|there|here|what|which|who|how|why|one|nothing|everything|something|anything|all|it|sounds|looks|let|maybe|perhaps)\b)"
+    r"(?:[\w'’./+-]+ ){1,6}?(?:is|are|was|were|has|have|had|must|needs?|comes?|goes|starts?|ends?|runs?|uses?|takes?"
+    r"|costs?|lives?|works?|arrived?|broke|died|leaks?|crash(?:es|ed)|sits?|stays?"
+    r"|closes?|opens?|expires?|belongs?|means?|cannot|can't|can|will|won't|gets?|makes?|joins?|wants?|prefers?|hates?|likes?|sends?|pays?|found|told|gave|handles?|owns?|reports?|approves?)\b",
+    re.IGNORECASE,
+)
+_SPECIFIC = re.compile(r"\d|(?<=\w )(?-i:[A-Z])[\w-]+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
+
+
+def _is_plain_fact(statement: Statement) -> bool:
+    """Return True for a statement about something in the speaker's world: "Tiles come from Fliesen Huber"."""
+    if statement.to_other or statement.dangling or statement.urging or statement.text.endswith("!!"):
+        return False
+    if _PLAIN_FACT.match(statement.text):
+        return len(statement.content) >= MIN_CONTENT
+    return len(statement.content) > MIN_CONTENT and _SPECIFIC.search(statement.text) is not None
+
+
+_OF_SOMEBODY = re.compile(
+    r"(?:she|he|they|his|her|their)(?:'[a-z]+)? [a-z]|(?:it|its) (?!is\b|was\b|has been|seems|looks|sounds|would|will|may"
+    r"|might|depends|makes|feels|means|takes)[a-z]{2,}(?:s|ed) \w",
+    re.IGNORECASE,
+)
+
+
+_GUESS = re.compile(r"\b(?:would|might|(?-i:may)|perhaps|maybe|probably|could|should)\b", re.IGNORECASE)
+
+
+def _tells_of_somebody(statement: Statement) -> bool:
+    """Return True for a statement about somebody named before: "Her name is Ines, she lives in Faro"."""
+    if statement.to_other or statement.urging or len(statement.content) < MIN_CONTENT:
+        return False
+    return statement.dangling and _OF_SOMEBODY.match(statement.text) is not None and not _GUESS.search(statement.text)
+
+
+def says_little(text: str) -> bool:
+    """Return True for agreement, and for statements about this moment only."""
+    return _AGREES.match(text) is not None or _MOMENT.match(text) is not None
 
 
 def _is_about_named_person(statement: Statement) -> bool:
@@ -357,74 +517,6 @@ def _pick_gist(statements: Sequence[Statement]) -> Group:
 
 def _count_words(statements: Sequence[Statement]) -> int:
     return sum(len(one.text.split()) for one in statements)
-
-
-# -- the statements of assistants and tools
-#
-# Statements of an assistant are kept if it did or promised something, and statements of a tool if they are plain sentences. An
-# assistant's statement about a user is dropped, because it only repeats the user or recalled memory.
-
-
-MAX_TOOL_STATEMENTS = 16
-"""Maximum number of statements of a tool turn. A tool with more only prints a document."""
-_ACTS = (
-    "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
-    "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
-    "chang|not|record|stor|turn|enabl|disabl"
-)
-_DONE = re.compile(
-    rf"(?:I|We)(?:'ve| have)?(?:\s+(?:just|now|also|already|successfully|gone ahead and))*\s+"
-    rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
-    re.IGNORECASE,
-)
-_NEEDS_OBJECT = re.compile(
-    r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
-    r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
-    re.IGNORECASE,
-)
-"""Verbs that need an object."""
-_NO_OBJECT = re.compile(
-    r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
-)
-_PROMISE = re.compile(
-    rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
-    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
-    re.IGNORECASE,
-)
-_STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
-_DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
-_MAX_LENGTH = 240
-
-
-def select_reports(parsed: ParsedTurn) -> tuple[list[Statement], list[DroppedSentence]]:
-    """Select the statements of an assistant or a tool to keep, and drop the others."""
-    if parsed.turn.role == "assistant":
-        reason, kept = Drop.NOT_AN_ACTION, [one for one in parsed.statements if _is_action(one)]
-    else:
-        reason, kept = Drop.NOT_A_STATEMENT, [one for one in parsed.statements if _is_plain_statement(one)]
-        kept = kept if len(kept) <= MAX_TOOL_STATEMENTS else []
-    starts = {one.start for one in kept}
-    return kept, [_to_dropped(parsed.turn, one, reason) for one in parsed.statements if one.start not in starts]
-
-
-def _is_action(statement: Statement) -> bool:
-    return statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text) is not None)
-
-
-def _is_done(text: str) -> bool:
-    """Return True if a sentence names an action and its object, unlike "Booked!" and "Moved to Friday"."""
-    done = _DONE.match(text)
-    if done is None:
-        return False
-    verb = done[0].split()[-1]
-    return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
-
-
-def _is_plain_statement(statement: Statement) -> bool:
-    text = statement.text
-    if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
-        return False
-    return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
 
 
 # -- candidates

@@ -22,6 +22,11 @@ MAX_SENTENCE = 600
 # The lookbehind lets a run of marks match only at its beginning; otherwise long runs would take quadratic time.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)*_]*+(?=\s|\Z)|[。！？؟।]++[”」』]*+|\n")
 _EDGE = re.compile(r"(?:[-*•–#]+>?|\d{1,3}[.)])\s+")
+_BEFORE_ORDINAL = re.compile(
+    r"\b(?:am|ab|dem|den|der|die|das|zum|vom|bis|beim|im|des|jeden|seit|mein|meinem|ihr|unser)\s+\d+$", re.IGNORECASE
+)
+"""Words before a German ordinal number: "ab dem 20. bin ich da"."""
+MAX_ORDINAL = 2
 _ABBREVIATIONS = word_set("""mr mrs ms dr prof st vs jr sr e.g i.e approx dept inc ltd fig no vol a.m p.m u.s""")
 
 
@@ -53,6 +58,12 @@ def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
     if mark[0] != ".":
         return False
     before = (text[max(0, mark.start() - 8) : mark.start()].split() or [""])[-1]
+    if (
+        before.isdigit()
+        and len(before) <= MAX_ORDINAL
+        and _BEFORE_ORDINAL.search(text, max(0, mark.start() - 16), mark.start())
+    ):
+        return True
     if before.isdigit() and len(before) <= 3:
         line = mark.start() - len(before)
         return line == 0 or text[line - 1] == "\n"
@@ -129,19 +140,166 @@ _THEN_ASKS = re.compile(
 _OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
 
 
-def split_off_question(sentence: Sentence) -> list[Sentence]:
-    """Split a sentence that ends with a question: "I'm off to Japan, any tips?"."""
-    if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
+def split_off_question(sentence: Sentence, alone: bool = False) -> list[Sentence]:
+    """Split a sentence that ends with a question: "I'm off to Japan, any tips?".
+
+    `alone`: the speaker talks to an assistant, and may leave out the question mark: "I'm off to Japan, can you help".
+    """
+    if len(sentence.text) > MAX_SENTENCE:
         return [sentence]
-    asks = _THEN_ASKS.search(sentence.text)
+    if alone:
+        asks = _find_last_question(sentence.text)
+    elif sentence.text.endswith("?") and _OWN_OPENING.match(sentence.text):
+        asks = _THEN_ASKS.search(sentence.text)
+    else:
+        return [sentence]
     if asks is None:
         return [sentence]
     middle = sentence.start + asks.start()
-    question = asks[0][1:].strip()
+    question = sentence.text[asks.start() :].lstrip(" ,;–—-")
     return [
         Sentence(sentence.text[: asks.start()], sentence.start, middle),
         Sentence(question, sentence.end - len(question), sentence.end),
     ]
+
+
+_OPENS_ASKING = (
+    r"(?:can|could|would|will|do|does|did|have) (?:you|u|i|we|he|she|they|it)\b|(?:should|shall|may) (?:i|we)\b|(?:is|are"
+    r"|was|were) (?:it|that|this|there|you|they|he|she)\b"
+    r"|(?:what|how|where|when|who|why|which)(?:'s|s)? (?:is|are|was|were|do|does|did|can|could|should|will|would|much"
+    r"|many|long|far|old|warm|late|often|about|if|kind|sort|time|the)\b"
+    r"|what's\b|whats\b|how's\b|who's\b|where's\b|how come\b"
+)
+_CHAT_QUESTION = re.compile(
+    rf"\W*(?:(?:so|and|ok|okay|but|also|hi|hey|btw|pls|please"
+    rf"|quiz me:?)[\s,]+){{0,3}}(?:{_OPENS_ASKING})(?!.*\bif you (?:want|need)\b)",
+    re.IGNORECASE,
+)
+_LAST_QUESTION = re.compile(rf"[,;–—-]\s+(?:and |so |but |or )?(?=(?:{_OPENS_ASKING})[^,;]*\Z)", re.IGNORECASE)
+_MARKED_QUESTION = re.compile(
+    r"[,;–—-]\s+(?:and |so |but )?(?=(?:any|is|are|ok|okay|can|could|do|does|did|what|how|would|should|which|where|who"
+    r"|have|will|thoughts|ideas|possible)\b[^,;]*\?\W*\Z)",
+    re.IGNORECASE,
+)
+_CONFIRMS = re.compile(
+    r"[,;]\s*(?:right|correct|isn't it|aren't they|don't you|no|yes|is that right|is that correct)\s*\?\W*\Z",
+    re.IGNORECASE,
+)
+MIN_BEFORE_QUESTION = 3
+
+
+def is_chat_question(text: str) -> bool:
+    """Return True for a question without its mark: "what's the weather tomorrow"."""
+    return _CHAT_QUESTION.match(text.replace("’", "'")) is not None
+
+
+def _find_last_question(text: str) -> re.Match[str] | None:
+    """Return the joint before a question at the end of a sentence that states something first."""
+    plain = text.replace("’", "'")
+    if _CONFIRMS.search(plain) or is_chat_question(plain):
+        return None
+    joint = _MARKED_QUESTION.search(plain) if plain.endswith("?") else _LAST_QUESTION.search(plain)
+    if joint is None or len(plain[: joint.start()].split()) < MIN_BEFORE_QUESTION:
+        return None
+    return joint
+
+
+# -- remarks
+#
+# People who type fast join statements by commas: "budget is 18k, the fitter is Mr Oduya". They are split, because they may change
+# at different times. A clause that needs the one before it ("…, she's Lebanese") stays.
+
+
+_VERB = (
+    r"(?:is|are|was|were|has|have|had|isn't|aren't|needs?|can|can't|cannot|must|will|won't|takes?|comes?|goes|starts?"
+    r"|owns?|does|doesn't|lives?|works?|runs?|wants?|makes?|gives?|gets?|stays?|joins?|costs?|ends?|arrives?)"
+)
+_OWN_CLAUSE = (
+    r"(?:I|I['’]m|I['’]ve|I['’]ll|I['’]d|im|ive|we|we['’]re|we['’]ve|we['’]ll)\s+(?!guess|think|mean|know"
+    r"|suppose|hope|see\b)[A-Za-z]"
+)
+_NOUN_CLAUSE = rf"(?:(?:the|my|our|a third of|half of|most of|all) )(?:[\w'’-]+ ){{1,4}}?{_VERB}\b"
+_NAME_CLAUSE = rf"(?-i:[A-Z][\w'’-]+)(?: (?:and|from|in) (?-i:[A-Z])\w+)? {_VERB}\b"
+_NOT_LIKE = r"it['’]?s not (?:like|as if) (?:I|we)\b"
+_BARE_CLAUSE = r"(?:[a-z][\w-]{2,} ){1,2}(?:is|are)\b"
+_SPLICE = re.compile(
+    rf"(?:,\s+|\s+[–—-]\s+|;\s+)(?:and\s+|but\s+|also\s+|plus\s+){{0,2}}(?={_OWN_CLAUSE}|{_NOUN_CLAUSE}|{_NAME_CLAUSE}|{_BARE_CLAUSE}|{_NOT_LIKE})",
+    re.IGNORECASE,
+)
+_FINITE = re.compile(
+    rf"\b{_VERB}\b|'(?:s|m|re|ve|ll)\b|n't\b|\b(?:I|we|you|they|im|ive|i'm)\s+(?!and\b|or\b)[a-z]+|\b[a-z]{{2,}}(?:ed|kes|ves|sts|nds|lls|rks|lks|rts|ets)\b|\b(?:put|got|sit|bought|found|went|took|made|cut|set)\b",
+    re.IGNORECASE,
+)
+_SUBORDINATE = re.compile(
+    r"\W*(?:and |but |so )?(?:if|when|whenever|because|since|while|after|before|although|though|unless|once|as|until"
+    r"|whether|in case|given)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[\"“”«»]|(?<!\w)['‘]")
+MIN_REMARK = 3
+_POINTS_BACK = re.compile(r"\b(?:it|them|him|her|there|one|ones|instead|too|then|either|both)\W*\Z", re.IGNORECASE)
+_DEPENDENT = re.compile(r"(?:all|most|half|a third|some|none|both) of (?:them|which|whom)\b", re.IGNORECASE)
+
+
+def split_remarks(sentence: Sentence) -> list[Sentence]:
+    """Split statements that are joined by commas, if each of them can stand alone."""
+    text = sentence.text
+    if (
+        len(text) > MAX_SENTENCE
+        or text.endswith("?")
+        or ("," not in text and " - " not in text and "–" not in text and ";" not in text and "—" not in text)
+    ):
+        return [sentence]
+    if _QUOTED.search(text):
+        return [sentence]
+    parts, start = list[Sentence](), 0
+    plain = text.replace("’", "'")
+    for joint in _SPLICE.finditer(plain):
+        left, right = plain[start : joint.start()], plain[joint.end() :]
+        if (
+            _SUBORDINATE.match(left)
+            or len(left.split()) < MIN_REMARK
+            or len(right.split()) < MIN_REMARK
+            or _DEPENDENT.match(right)
+        ):
+            continue
+        if _POINTS_BACK.search(right) or _FINITE.search(left) is None or left.count("(") != left.count(")"):
+            continue
+        parts.append(
+            Sentence(
+                text[start : joint.start()],
+                sentence.start + start,
+                sentence.start + joint.start(),
+                sentence.unsaid if start == 0 else "",
+            )
+        )
+        start = joint.end()
+    return [
+        *parts,
+        Sentence(
+            text[start:], sentence.start + start, sentence.start + len(text), sentence.unsaid if start == 0 else ""
+        ),
+    ]
+
+
+_ITEMS = re.compile(r"\s*(?:,|;|\band\b|&)\s*")
+
+
+def split_list(sentence: Sentence, adjectives: frozenset[str]) -> list[Sentence]:
+    """Split a list of traits without verbs: "Allergic to nuts, vegetarian, no alcohol."."""
+    text = sentence.text.rstrip(".! ")
+    if len(text) > MAX_SENTENCE or text.split(" ", 1)[0].lower().rstrip(",") not in adjectives:
+        return [sentence]
+    items, start = list[Sentence](), 0
+    for comma in [*re.finditer(r"\s*[,;]\s*", text), None]:
+        end = comma.start() if comma else len(text)
+        item = text[start:end]
+        if not item or item.split(" ", 1)[0].lower() not in adjectives | {"no"} or _FINITE.search(item):
+            return [sentence]
+        unsaid = "I want " if item[:3].lower() == "no " else ""
+        items.append(Sentence(item, sentence.start + start, sentence.start + end, unsaid))
+        start = comma.end() if comma else end
+    return items
 
 
 # -- languages

@@ -124,6 +124,8 @@ class Speaker(NamedTuple):
 
     name: str
     addressee: str | None = None
+    group: str | None = None
+    """Who "we" are: `team`, `family`, or empty for the speaker alone; None if unknown."""
 
 
 def third_person(text: str, who: Speaker) -> str:
@@ -139,6 +141,12 @@ def mentions(text: str) -> tuple[bool, bool]:
     text = text.replace("’", "'")
     own_words = _VERBATIM.sub("", text) if _MAY_BE_VERBATIM.search(text) else text
     return _FIRST.search(own_words) is not None, _SECOND.search(own_words) is not None
+
+
+def opens_with_we(text: str) -> bool:
+    """Return True if the first word for the speaker is "we" or "us"."""
+    first = _FIRST.search(_VERBATIM.sub("", text.replace("’", "'")))
+    return first is not None and first[0].lower().split("'")[0] in ("we", "us")
 
 
 def quote_speaker(text: str, name: str) -> str:
@@ -204,7 +212,8 @@ class _Rewriter:
         if pronoun in ("my", "our", "mine", "ours"):
             return possessive(name), ""
         if pronoun in ("we", "us"):
-            return f"{name} and others", ""
+            group = f"{possessive(name)} {self._who.group or 'group'}" if self._who.group != "" else name
+            return group, "third" if pronoun == "we" else ""
         return name, "third" if pronoun == "i" and not joined else ""
 
     def _addressee(self, pronoun: str, words: list[_Word], n: int) -> tuple[str, str]:
@@ -287,23 +296,28 @@ class Scene(NamedTuple):
     """The question that the statement answers, or empty."""
     impersonal: bool = False
     """Use the third person even if the statement does not mention the speaker."""
+    attributed: bool = False
+    """Write "According to Caroline: …" instead of a quotation if a statement does not mention the speaker."""
+    before: str = ""
+    """The sentence before, for a quotation whose pronoun refers to it."""
 
 
 def phrase_group(group: Sequence[Statement], scene: Scene) -> Phrase:
     """Phrase a group of statements as one fact."""
     who, today = scene.who, scene.today
     if not all(one.english for one in group):
-        return Phrase(quote_speaker(" ".join(one.text for one in group), who.name))
+        return Phrase(quote_speaker(" ".join(_capitalize(one.text) for one in group), who.name))
     dated = [resolve_dates(_strip_end(one.text), today) for one in group]
     since = next((one.since for one in dated if one.since), None)
     own = any(one.own for one in group) or scene.impersonal
     relative = any(one.text != _strip_end(each.text) for one, each in zip(dated, group, strict=True))
-    if not (own or relative) or not _is_safe(group, who):
+    if not (own or relative or scene.attributed) or not _is_safe(group, who):
         question = _render_question(group, scene)
         context = [f"on {render_day(today)}"] if relative else []
         context += [question] if question else []
         name = _capitalize(", ".join([*context, inside_sentence(who.name)])) if context else who.name
-        return Phrase(quote_speaker(" ".join(_capitalize(one.text) for one in group), name), since, bool(question))
+        texts = [*([scene.before] if scene.before and not question else []), *(one.text for one in group)]
+        return Phrase(quote_speaker(" ".join(map(_capitalize, texts)), name), since, bool(question))
     text = third_person("".join([dated[0].text, *(_join_next(one.text) for one in dated[1:])]), who)
     if not own:
         text = f"According to {inside_sentence(who.name)}: {_capitalize(text)}"
@@ -317,7 +331,9 @@ def phrase_attachment(description: str, who: Speaker) -> str:
 
 def _is_safe(group: Sequence[Statement], who: Speaker) -> bool:
     """Return True if the third person is safe: the sentence does not open with a pronoun, and "you" is a known person."""
-    if _OPENS_WITH_PRONOUN.match(group[0].text):
+    if _OPENS_WITH_PRONOUN.match(group[0].text) or not all(one.sincere for one in group):
+        return False
+    if who.group is None and opens_with_we(" ".join(one.text for one in group)):
         return False
     if not any(one.to_other for one in group):
         return True
@@ -331,8 +347,11 @@ def _render_question(group: Sequence[Statement], scene: Scene) -> str:
     return f'asked "{strip_quotation_marks(scene.asked)}"'
 
 
+_POLITE_END = re.compile(r"[\s,]+(?:please|pls|plz)\W*\Z", re.IGNORECASE)
+
+
 def _strip_end(text: str) -> str:
-    return text.strip().rstrip(".!… ")
+    return _POLITE_END.sub("", text.strip()).rstrip(".!… ")
 
 
 def _join_next(text: str) -> str:

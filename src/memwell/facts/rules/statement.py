@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ...text.word_sets import load_words, word_set
+from ...text.word_sets import load_sections, load_words, word_set
 from ..datatypes import Kind
+from .irony import HEARSAY_CONFIDENCE, MAX_UNSURE_IMPORTANCE, UNSURE_CONFIDENCE, Tone
 from .passages import Sentence
 from .phrase import is_past, mentions
 
@@ -41,17 +42,32 @@ class Statement(NamedTuple):
     wanted: bool
     """The speaker asked to remember it."""
     english: bool
+    tone: Tone = Tone.SINCERE
+
+    @property
+    def sincere(self) -> bool:
+        """False if it may be irony, a joke, or the words of another."""
+        return self.tone is not Tone.UNSURE
 
 
-def parse_sentence(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
+def parse_sentence(
+    at: int,
+    sentence: Sentence,
+    names: Collection[str],
+    note: bool,
+    english: bool,
+    tone: Tone = Tone.SINCERE,
+    alone: bool = False,
+) -> Statement:
     """Parse the sentence number `at` of a turn. `names`: the names by which a speaker may be addressed, in lower case."""
     if not english:
         return Statement(
             at, sentence.text, sentence.text, sentence.start, sentence.end, kind="statement",
             content=content_stems(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note,
-            english=False,
+            english=False, tone=tone,
         )  # fmt: skip
-    bare = sentence.unsaid + strip_lead_ins(sentence.text.replace("’", "'"), names)
+    words = strip_chat(sentence.text) if alone else sentence.text
+    bare = sentence.unsaid + strip_lead_ins(words.replace("’", "'"), names)
     request = _REMEMBER.match(bare)
     to_remember = bare[request.end() :] if request and request.end() < len(bare) else None
     text = add_subject(to_remember or bare)
@@ -62,7 +78,7 @@ def parse_sentence(at: int, sentence: Sentence, names: Collection[str], note: bo
         at, text, sentence.text, sentence.start, sentence.end,
         kind=classify(text) if own else "statement", content=content_stems(text),
         own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
-        urging=urging, wanted=note or to_remember is not None, english=True,
+        urging=urging, wanted=note or to_remember is not None, english=True, tone=tone,
     )  # fmt: skip
 
 
@@ -70,6 +86,45 @@ def content_stems(text: str) -> frozenset[str]:
     return frozenset(
         word[:6] for word in _WORD.findall(text.lower()) if word not in _EMPTY and (len(word) > 2 or word.isdigit())
     )
+
+
+_CHAT = re.compile(
+    r"""\W*(?:(?:ok|okay|k|kk|fine|good|great|perfect|brilliant|agreed|done|yes|yep|yup|yeah|no|nope|nah|lol|haha+|ugh|phew|hm+|mhm|aha|right|sure|also|oh|btw|fyi
+    |oh\ wow|hi\ again|hey\ again|me\ again|hello\ again|good\ question|good\ idea|good\ point|(?:a\ )?(?:little|small
+    |quick|short)\ (?:update|question|thing)|update
+    |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so
+    |well|anyway|correct|exactly|true
+    |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me
+    |will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
+    |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but
+    |yes\ but|no\ but)\s+(?=(?:im|i|my|we|our|the|a|an|no|not|one|there|it|its|use|don['’]?t|please|pls)\b|I\b
+    |[A-Z]\w+\s|\w+\s(?:is|are|was|were|has|needs|goes|comes)\b))
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_CHAT_END = re.compile(
+    r"[\s,]+(?:lol|haha+|hehe+|btw|thx|thanks|ty|tho|though|ugh|huh|ok|okay)(?=\W*\Z)|\s+[:;]-?[)(DP](?=\W*\Z)",
+    re.IGNORECASE,
+)
+_CHAT_PLEASE = re.compile(r"\s+(?:pls|plz)(?=,)", re.IGNORECASE)
+MAX_CHAT_LEADS = 5
+
+
+def strip_chat(text: str) -> str:
+    """Remove what only links messages of a chat: "ok great.", "btw", "lol"."""
+    for _ in range(MAX_CHAT_LEADS):
+        lead = _CHAT.match(text)
+        if lead is None or lead.end() == len(text):
+            break
+        text = text[lead.end() :]
+    return _CHAT_PLEASE.sub("", _CHAT_END.sub("", text)) or text
+
+
+def is_only_chat(text: str) -> bool:
+    """Return True for "Little update." and "ok great!"."""
+    rest = strip_chat(text).rstrip(" .!…") + ","
+    lead = _CHAT.match(rest)
+    return lead is not None and lead.end() == len(rest)
 
 
 # -- lead-ins
@@ -112,6 +167,11 @@ _AFTER_NOUNS = word_set("and or is was of can will has")
 _DENIALS = word_set("can't cannot couldn't didn't won't haven't wouldn't")
 _NOT_PAST = word_set("agreed could might must would should let set put read need cut hit ground left")
 _AFTER_DOING = word_set("on to for about at in forward through up out into with from my some a an")
+_UNDERTAKINGS = word_set(
+    "planning preparing learning training building writing studying travelling traveling flying staying renovating "
+    "organising organizing expecting"
+)
+"""Verbs of what a person undertakes: "Planning 9 days in Iceland"."""
 _NOT_DOING = word_set("according judging depending owing compared considering regarding including")
 _FINITE = re.compile(
     r"'s\b|\b(?:is|are|was|were|has|have|had|can|will|would|does|did|made|gave|felt|\w{2,}(?:ngs|kes|lps|oks|els|ves|ans|ets|eps|ows|nds|ems|rns))\b",
@@ -126,6 +186,17 @@ _TAG_PHRASE = re.compile(
     r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE
 )
 MAX_LEADS = 6
+TRAITS = word_set(
+    "allergic intolerant vegetarian vegan pescatarian pregnant diabetic celiac coeliac asthmatic epileptic deaf blind "
+    "colourblind colorblind "
+    "married single divorced widowed engaged retired unemployed left-handed lactose gluten-free teetotal"
+)
+"""Adjectives that describe a person, so that "Allergic to nuts" means the speaker."""
+_NOT_A_TRAIT = word_set(
+    "people person women woman men man food meals options menu dishes restaurants is are was has have sign room bed ticket "
+    "and rooms line"
+)
+_NOT_OWN_TRAITS = frozenset({"gluten-free bread", "gluten-free pasta", "lactose free", "blind spot", "vegan cheese"})
 
 
 def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
@@ -150,6 +221,8 @@ def add_subject(sentence: str) -> str:
         return sentence
     first, second = match["first"].lower(), (match["second"] or "").lower()
     rest = sentence[:1].lower() + sentence[1:]
+    if first in TRAITS and second not in _NOT_A_TRAIT and first + " " + second not in _NOT_OWN_TRAITS:
+        return f"I am {rest}"
     if first in _FEELINGS or first == "gonna" or (first, second) in (("going", "to"), ("looking", "forward")):
         return f"I am {rest}"
     if first == "been" and second not in ("a", "an", "the", "so", "too"):
@@ -157,6 +230,8 @@ def add_subject(sentence: str) -> str:
     own_past = is_past(first) and first.isalpha() and first not in _NOT_PAST
     if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or own_past:
         return f"I {rest}"
+    if first in _UNDERTAKINGS and _FINITE.search(sentence.partition(",")[0]) is None:
+        return f"I am {rest}"
     doing = first.endswith("ing") and first not in _NOT_DOING and second in _AFTER_DOING
     return f"I am {rest}" if doing and _FINITE.search(sentence) is None else sentence
 
@@ -264,7 +339,7 @@ _HEDGED = re.compile(
     re.IGNORECASE,
 )
 _STRESSED = re.compile(
-    r"\b(?:always|never|allerg\w+|important|must|cannot|can't stand|urgent|deadline|medication|diagnosed|emergency)\b",
+    r"\b(?:allerg\w+|important|must|cannot|can't stand|urgent|deadline|medication|diagnosed|emergency)\b",
     re.IGNORECASE,
 )
 _REQUEST = re.compile(
@@ -293,17 +368,42 @@ def find_subject(sentence: str, speaker: str) -> str:
     return f"{owner} {match['kin']}" + (f" {match['name']}" if match["name"] else "")
 
 
-def importance(kind: Kind, sentence: str) -> float:
-    """Return the importance of a statement. A request for help is less important."""
+_ABOUT = {
+    name: re.compile("|".join(rf"(?<!\w)(?:{pattern})(?!\w)" for pattern in patterns), re.IGNORECASE)
+    for name, patterns in load_sections(__package__, "importance").items()
+}
+_IN_QUOTES = re.compile(r"\"[^\"]{1,400}\"|“[^”]{1,400}”")
+VITAL = 0.95
+LEAST = {"constraint": 0.75, "contact": 0.7, "need": 0.55}
+"""Minimum importance of statements about a subject."""
+MAX_PASSING = 0.45
+_SUBJECT_SAMPLE = 600
+
+
+def importance(kind: Kind, sentence: str, tone: Tone = Tone.SINCERE) -> float:
+    """Return the importance of a statement by what it is about and by its kind. Health comes first."""
+    sample = _IN_QUOTES.sub("", sentence[:_SUBJECT_SAMPLE])
+    about = {name for name, pattern in _ABOUT.items() if pattern.search(sample)}
     stressed = 0.15 if _STRESSED.search(sentence) else 0.0
     request = 0.2 if _REQUEST.search(sentence) and kind != "instruction" else 0.0
-    return round(min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - request)), 2)
+    value = min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - request))
+    if "vital" in about:
+        value = max(value, VITAL)
+    elif kind not in ("instruction", "correction") and "passing" in about:
+        value = min(value, MAX_PASSING)
+    else:
+        value = max([value, *(least for name, least in LEAST.items() if name in about)])
+    return round(min(value, MAX_UNSURE_IMPORTANCE) if tone is Tone.UNSURE else value, 2)
 
 
-def confidence(kind: Kind, sentence: str, role: str) -> float:
+def confidence(kind: Kind, sentence: str, role: str, tone: Tone = Tone.SINCERE) -> float:
     sure = 0.9 if kind in ("attribute", "relation", "instruction", "correction", "decision", "possession") else 0.8
     if _HEDGED.search(sentence):
         sure -= 0.3
+    if tone is Tone.UNSURE:
+        sure = min(sure, UNSURE_CONFIDENCE)
+    elif tone is Tone.HEARSAY:
+        sure = min(sure, HEARSAY_CONFIDENCE)
     return round(sure * _ROLE_CONFIDENCE.get(role, 1.0), 2)
 
 

@@ -34,21 +34,23 @@ SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, C
 FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version;
 
 -- name: facts_same
--- The current facts of a collection with the same words, oldest first.
-SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+-- The current facts of a collection with the same words, oldest first. `written`: the key of a fact without a subject.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.same = :same
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.same IN (:same, :written)
   AND e.retired_at IS NULL
 ORDER BY f.docid
 LIMIT :limit;
 
 -- name: facts_about
--- The current facts of a collection about a topic, newest first.
-SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+-- The current facts of a collection about a topic, newest first. `written`: the topic of a fact without a subject.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM fact f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.topic = :topic
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.topic IN (:topic, :written)
   AND e.retired_at IS NULL
 ORDER BY f.docid DESC
 LIMIT :limit;
@@ -139,12 +141,12 @@ LIMIT :limit;
 
 -- name: settle_plan
 -- Change the state of a plan, if it still has the expected one.
-UPDATE plan SET state = :state, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
+UPDATE plan SET state = :state, head = :head, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
 WHERE tenant = :tenant AND id = :id AND state = :seen;
 
 -- name: plans_of_address
--- The plans for a session, and their steps.
-SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
+-- The plans for a session, their steps and states.
+SELECT id, steps, state FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
 
 -- name: plans_of_fact
 -- The plans of a collection that mention a fact.
@@ -207,17 +209,34 @@ UPDATE entry SET kind = 'note'
 WHERE tenant = :tenant AND address_id = :address_id AND kind = 'turn' AND id IN TEXTS(:ids)
 RETURNING docid;
 
+-- name: evidence_in_session
+-- The passages of a session that are evidence.
+SELECT entry_id, first_char, end_char FROM evidence WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: entry_texts
+-- The texts of entries that still exist.
+-- engine: sqlite
+SELECT e.id, e.content FROM entry e
+WHERE e.tenant = :tenant AND e.id IN TEXTS(:ids) AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+-- engine: postgres
+SELECT e.id, e.content
+FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT one.* FROM entry one WHERE one.tenant = :tenant AND one.id = wanted.id AND one.retired_at IS NULL LIMIT 1
+) AS e
+WHERE e.expires_at IS NULL OR e.expires_at > :now;
+
 -- name: facts_of
 -- Current facts by their ids.
 -- engine: sqlite
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
-  f.held
+  e.origin, f.held
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.id IN TEXTS(:ids) AND e.retired_at IS NULL;
 -- engine: postgres
 SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
-  f.held
+  e.origin, f.held
 FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
 CROSS JOIN LATERAL (
   SELECT one.* FROM entry one WHERE one.tenant = :tenant AND one.id = wanted.id AND one.retired_at IS NULL LIMIT 1
@@ -226,7 +245,8 @@ LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid;
 
 -- name: facts_at
 -- Current facts by their entry numbers.
-SELECT e.docid, e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+SELECT e.docid, e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  e.origin
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid IN NUMBERS(:docids) AND e.retired_at IS NULL;

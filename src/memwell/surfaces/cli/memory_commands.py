@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import typer
+from msgspec import structs
 from rich.text import Text
 
 from ... import typed
-from ...errors import Ambiguous, Invalid, NotFound
+from ...errors import Ambiguous, Invalid, NotFound, Unavailable
 from ...sdk._sync import Flow, Memory, Session, User
 from .inputs import MISSING_FILENAME, STANDARD_INPUT, option_name, parse_json, parse_time, read_bytes
 from .output import (
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from ...facts.plans import Plan
 
 IMPORT_BATCH = 200
+END_WAIT_S = 3.0
+"""Seconds that `memwell end` waits for the facts."""
 HAS_FINDINGS = 1
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
@@ -100,7 +103,12 @@ def end_session(
     with open_memory(context) as memory:
         place = _require_session(memory, session, None) if flow is None else memory.flow(flow).session(session)
         confirm(f"End session {session}?", yes)
-        print_response(place.end(), as_json)
+        ended = place.end()
+        if ended.job is not None:
+            with suppress(Unavailable):  # the job goes on, and the answer says so
+                memory.jobs.wait(ended.job, timeout_s=END_WAIT_S)
+            ended = structs.replace(ended, distilled=place.end().distilled)
+        print_response(ended, as_json)
 
 
 def remove(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ...context.memory_namespace import RenderedText
     from ...facts.consolidation import Consolidated
     from ...facts.memories import Memories, Memory, MemoryHistory
-    from ...facts.plans import Plan
+    from ...facts.plans import Distilled, Plan
     from ...facts.search import Hits, WhyNot
     from ...models.completer import ToolCall
     from ...timelines.flows import Ended, SessionView
@@ -259,6 +259,12 @@ def _print_plan(plan: Plan) -> None:
             step.id,
             _label("ends", ", ".join(step.ends or ())),
         )
+    for one in plan.skipped:
+        console().print(
+            Text.assemble(
+                ("skipped    ", "bold"), one_line(one.text or ""), (f"  {one.reason.replace('_', ' ')}", "dim")
+            )
+        )
 
 
 def _print_memory_history(found: MemoryHistory) -> None:
@@ -323,14 +329,27 @@ def _print_session(view: SessionView) -> None:
         out.print(Text.assemble("- ", escape(memory.content), (scores, "dim")))
     if not view.memories:
         print_dim("None.")
+    print_dim(_format_distilled(view.distilled, view.ended_at is not None))
 
 
 def _print_ended(found: Ended) -> None:
     if found.ended_at is None:
         return print_dim(f"Session {escape(found.session)} has no turns: there is nothing to end.")
-    job = f" Job {found.job} consolidates it." if found.job else ""
-    console().print(Text(f"Session {escape(found.session)} is ended.{job}"))
+    console().print(Text(f"Session {escape(found.session)} is ended."))
+    if found.distilled is not None:
+        print_dim(_format_distilled(found.distilled, ended=True))
+    if found.job and (found.distilled is None or found.distilled.waiting):
+        print_dim(f"Job {found.job} consolidates it; `memwell show {escape(found.session)}` shows the facts.")
     return None
+
+
+def _format_distilled(counts: Distilled, ended: bool) -> str:
+    """Return a text such as "3 kept, 0 held, 5 skipped; still distilling 2 turns"."""
+    line = f"{counts.kept} kept, {counts.held} held, {counts.skipped} skipped"
+    if not counts.waiting:
+        return line
+    turns = count_noun(counts.waiting, "turn")
+    return f"{line}; still distilling {turns}" if ended else f"{line}; {turns} to distil when the session ends"
 
 
 def _print_hits(hits: Hits) -> None:
