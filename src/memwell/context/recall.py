@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from ..search.search_engine import Hit
     from .contexts import ContextRequest
 
-FACT_HITS, TURN_HITS = 60, 60
+FACT_HITS, TURN_HITS = 60, 100
 """Number of candidates; the budget decides how many are used."""
+LEAST = 0.003
+"""The lowest score of a candidate. Room that is left over may go to less likely entries than those of a search."""
 ALL = 40
 """Number of facts without a query."""
 IMPORTANT, LATEST, VITAL = 3, 200, 0.85
@@ -98,6 +100,7 @@ def _search(call: Call, request: ContextRequest, where: Sequence[Where], limit: 
         text=query_text(request.query or ""),
         where=tuple(where),
         limit=limit,
+        min_score=LEAST,
         as_of=to_instant(request.as_of, "as_of"),
         min_trust=request.min_trust,
     )
