@@ -8,6 +8,7 @@ query first needs them, and grow with the index.
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,8 +232,7 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here = here & (index.kind.values[:count] != index.kinds.codes.get(HELD, MISSING))
         allowed = here
         if part.kinds is not None:
-            codes = [index.kinds.codes[kind] for kind in part.kinds if kind in index.kinds.codes]
-            allowed = allowed & np.isin(index.kind.values[:count], codes)
+            allowed = allowed & _find_kinds(index, part.kinds, count)
         if query.after is not None:
             allowed = allowed & (index.occurred_at.values[:count] >= query.after)
         if query.before is not None:
@@ -255,12 +255,18 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            is_statement=np.isin(
-                index.kind.values[:count], [index.kinds.codes.get(kind, MISSING) for kind in STATEMENTS]
-            ),
+            is_statement=_find_kinds(index, STATEMENTS, count),
             spaces=tuple(_view_space(space, count) for space in index.spaces),
             **arrays,
         )
+
+
+def _find_kinds(index: Index, kinds: Collection[str], count: int) -> Mask:
+    """A mask of the first `count` entries that are of some kinds."""
+    wanted = np.zeros(len(index.kinds.codes) + 1, np.bool_)  # the last place is that of entries without a kind
+    wanted[[code for kind, code in index.kinds.codes.items() if kind in kinds]] = True
+    found: Mask = wanted[index.kind.values[:count]]
+    return found
 
 
 def _view_space(space: VectorSpace, count: int) -> SpaceView:

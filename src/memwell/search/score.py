@@ -335,6 +335,7 @@ class Scoring:
         """The candidates, and the contributions of the arms to their scores."""
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
+        self._names_person: Array | None = None
         self.usual: Sequence[float] = ()
         self.statements = view.is_statement
         if question.recipe is not RECIPES["default"]:
@@ -490,13 +491,14 @@ class Scoring:
         question, view = self.question, self.view
         if not question.people and not question.speakers:
             return np.zeros(len(rows)), np.zeros(len(rows))
-        there = np.zeros(len(view), np.bool_)
-        for word in dict.fromkeys(
-            (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
-        ):
-            for token in words.parse_terms(word, view.part.language).tokens:
-                there[find_rows(self.tx, view, token)] = True
-        named: Array = there[rows].astype(np.float64)
+        if self._names_person is None:
+            self._names_person = np.zeros(len(view))
+            for word in dict.fromkeys(
+                (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
+            ):
+                for token in words.parse_terms(word, view.part.language).tokens:
+                    self._names_person[find_rows(self.tx, view, token)] = 1.0
+        named: Array = self._names_person[rows]
         return named, 1.0 - named
 
     def _contribute_turns(self, rows: Array) -> Array:
