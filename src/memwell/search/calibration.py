@@ -23,8 +23,8 @@ class Evidence(NamedTuple):
 
     words: float
     """The weight of the share of the query's words that an entry covers."""
-    codes: float
-    """The weight of the share of the query's codes that an entry covers: numbers and names such as `MW-1483`."""
+    opaque: float
+    """The weight of the share that an entry covers of those words that models read badly, such as numbers of tickets."""
     named: float
     """What an entry gains if it names the person whom the query asks about."""
     other: float
@@ -40,10 +40,10 @@ class Evidence(NamedTuple):
         return found
 
 
-SENTENCE_MODEL = Evidence(words=0.05, codes=0.25, named=0.07, other=0.25, usual=0.5, middle=0.353, width=0.045)
-LIGHT_MODEL = Evidence(words=0.4, codes=0.0, named=0.1, other=0.25, usual=0.5, middle=0.4, width=0.09)
+SENTENCE_MODEL = Evidence(words=0.05, opaque=0.25, named=0.07, other=0.25, usual=0.5, middle=0.353, width=0.045)
+LIGHT_MODEL = Evidence(words=0.2, opaque=0.25, named=0.07, other=0.25, usual=0.5, middle=0.318, width=0.057)
 
-TURN = Evidence(words=0.0, codes=0.0, named=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
+TURN = Evidence(words=0.0, opaque=0.0, named=0.0, other=0.0, usual=0.0, middle=0.845, width=0.148)
 """Turns add up the contributions of their arms, see `score`; the sum is the evidence."""
 CUTOFF = 0.01
 """Searches leave out hits that are less likely to be right than this, unless they say otherwise."""

@@ -8,6 +8,7 @@ query first needs them, and grow with the index.
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from ..model.collection import TRUST
 from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_matches, look_up
 from ..storage.port import State, Tx, encode_numbers
-from .index import Index
+from .index import MISSING, Index
 from .query import ScopePart
-from .upkeep import STATEMENTS
+from .upkeep import HELD, STATEMENTS
 from .vector_space import Array, Column, VectorSpace
 
 PIECE = 5000
@@ -205,7 +206,7 @@ class View:
     after: Array
     spaces: tuple[SpaceView, ...]
     here: Mask
-    """Mask of the live entries. They may lend support to their neighbours."""
+    """Mask of the live entries that are not quarantined. They may lend support to their neighbours, and are counted."""
     allowed: Mask
     """Mask of the live entries that meet the conditions. Only they may become hits."""
 
@@ -227,10 +228,11 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
         count = index.count_until(state)
         index.clock = max(index.clock, now)
         here = index.alive.values[:count] & (index.expires_at.values[:count] > index.clock)
+        if part.kinds is not None and HELD not in part.kinds:
+            here = here & (index.kind.values[:count] != index.kinds.codes.get(HELD, MISSING))
         allowed = here
         if part.kinds is not None:
-            codes = [index.kinds.codes[kind] for kind in part.kinds if kind in index.kinds.codes]
-            allowed = allowed & np.isin(index.kind.values[:count], codes)
+            allowed = allowed & _find_kinds(index, part.kinds, count)
         if query.after is not None:
             allowed = allowed & (index.occurred_at.values[:count] >= query.after)
         if query.before is not None:
@@ -253,15 +255,18 @@ def build_view(tx: Tx, index: Index, part: ScopePart, query: Query, now: int, st
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            is_statement=_mask_statements(index)[index.kind.values[:count]],
+            is_statement=_find_kinds(index, STATEMENTS, count),
             spaces=tuple(_view_space(space, count) for space in index.spaces),
             **arrays,
         )
 
 
-def _mask_statements(index: Index) -> Mask:
-    """For each code of a kind, True if entries of that kind are statements."""
-    return np.array([kind in STATEMENTS for kind in index.kinds.codes] or [False], np.bool_)
+def _find_kinds(index: Index, kinds: Collection[str], count: int) -> Mask:
+    """A mask of the first `count` entries that are of some kinds."""
+    wanted = np.zeros(len(index.kinds.codes) + 1, np.bool_)  # the last place is that of entries without a kind
+    wanted[[code for kind, code in index.kinds.codes.items() if kind in kinds]] = True
+    found: Mask = wanted[index.kind.values[:count]]
+    return found
 
 
 def _view_space(space: VectorSpace, count: int) -> SpaceView:

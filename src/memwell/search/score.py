@@ -123,7 +123,7 @@ def score_views(
             question,
             models,
             _score_words(view, matches, total, question.recipe),
-            _score_codes(view, tokens, matches),
+            _score_opaque(view, tokens, matches),
             QueryWords(weights, total),
         )
         for view, matches in zip(views, found, strict=True)
@@ -157,8 +157,8 @@ class QueryWords(NamedTuple):
     total: float
 
     @property
-    def codes(self) -> dict[str, float]:
-        return {token: 1.0 for token in self.weights if words.is_code(token)}
+    def opaque(self) -> dict[str, float]:
+        return {token: 1.0 for token in self.weights if words.is_opaque(token)}
 
 
 def _list_terms(question: ParsedQuery, views: Sequence[View]) -> list[str]:
@@ -209,12 +209,12 @@ def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float,
     return covered
 
 
-def _score_codes(view: View, tokens: Sequence[str], found: Sequence[tuple[float, Array]]) -> Scores:
-    """The share of the query's codes that each entry contains. Models read codes as if they were all alike."""
+def _score_opaque(view: View, tokens: Sequence[str], found: Sequence[tuple[float, Array]]) -> Scores:
+    """The share that each entry contains of the query's words that models read badly."""
     covered = np.zeros(len(view), np.float32)
-    codes = [rows for token, (_, rows) in zip(tokens, found, strict=True) if words.is_code(token)]
-    for rows in codes:
-        covered[rows] += np.float32(1.0 / len(codes))
+    opaque = [rows for token, (_, rows) in zip(tokens, found, strict=True) if words.is_opaque(token)]
+    for rows in opaque:
+        covered[rows] += np.float32(1.0 / len(opaque))
     return covered
 
 
@@ -308,10 +308,10 @@ class Scoring:
         question: ParsedQuery,
         models: Sequence[EmbeddingModel],
         covered: Scores,
-        codes: Scores,
+        opaque: Scores,
         asked: QueryWords,
     ) -> None:
-        self.tx, self.view, self.question, self.covered, self.codes = tx, view, question, covered, codes
+        self.tx, self.view, self.question, self.covered, self.opaque = tx, view, question, covered, opaque
         self.asked = asked
         self.passages: dict[int, Passage] = {}
         """The passages that stand for long entries, by row."""
@@ -335,9 +335,8 @@ class Scoring:
         """The candidates, and the contributions of the arms to their scores."""
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
+        self._names_person: Array | None = None
         self.usual: Sequence[float] = ()
-        self._naming: Array | None = None
-        """Mask of the entries that name a person of the query."""
         self.statements = view.is_statement
         if question.recipe is not RECIPES["default"]:
             self.statements = np.zeros(len(view), np.bool_)
@@ -403,16 +402,16 @@ class Scoring:
                 self._weigh_statements(rows).sum(axis=0) + np.sqrt(self.view.size[rows] / 500.0) * self.covered[rows]
             )
             rows = rows[np.argpartition(-promise, MAX_LONG)[:MAX_LONG]]
-        for row, (passage, covered, codes, similarities) in self.find_passages(rows).items():
+        for row, (passage, covered, opaque, similarities) in self.find_passages(rows).items():
             self.passages[row] = passage
-            self.covered[row], self.codes[row] = covered, codes
+            self.covered[row], self.opaque[row] = covered, opaque
             for arm, similarity in zip(self.known, similarities, strict=True):
                 if similarity is not None:
                     arm.similar.keep_part(row, similarity)
 
     def find_passages(self, rows: Array) -> dict[int, tuple[Passage, float, float, list[float | None]]]:
-        """Find the best passage of each long entry, with the shares of words and codes that it covers and its similarity by each
-        model."""
+        """Find the best passage of each long entry, with the shares that it covers of the query's words and of the opaque ones,
+        and its similarity by each model."""
         docids = self.view.docid[rows].tolist()
         with self.view.index.lock:
             texts = self.view.index.texts.read(self.tx, docids, self.view.part.language) if docids else {}
@@ -421,16 +420,16 @@ class Scoring:
             text = texts.get(docid)
             if text is None:
                 continue
-            covered, codes = text.cover(*self.asked), text.cover(self.asked.codes, len(self.asked.codes))
+            covered, opaque = text.cover(*self.asked), text.cover(self.asked.opaque, len(self.asked.opaque))
             parts = [arm.similar.compare_parts(row)[1:] for arm in self.known]
             matching = [part if len(part) == len(covered) else None for part in parts]
             best, weights = np.zeros(len(covered)), LIGHT_MODEL
             for arm, part in zip(reversed(self.known), reversed(matching), strict=True):
                 if part is not None and part.any():
                     best, weights = arm.model.normalise(part), _choose_weights(arm.model)
-            place = int(np.argmax(best + weights.words * covered + weights.codes * codes))
+            place = int(np.argmax(best + weights.words * covered + weights.opaque * opaque))
             similarities = [None if part is None else float(part[place]) for part in matching]
-            found[row] = text.passages[place], float(covered[place]), float(codes[place]), similarities
+            found[row] = text.passages[place], float(covered[place]), float(opaque[place]), similarities
         return found
 
     def _need(self, rows: Array) -> None:
@@ -469,7 +468,7 @@ class Scoring:
         promise = self.covered[rows].astype(np.float64)
         named, others = self._name_person(rows)
         for _, weights, there, meaning in self._list_evidence(rows):
-            evidence = meaning + weights.words * self.covered[rows[there]] + weights.codes * self.codes[rows[there]]
+            evidence = meaning + weights.words * self.covered[rows[there]] + weights.opaque * self.opaque[rows[there]]
             evidence += weights.named * named[there] - weights.other * others[there]
             promise[there] = (evidence - weights.middle) / weights.width
         return promise
@@ -485,18 +484,18 @@ class Scoring:
             if len(there):
                 weights = _choose_weights(arm.model)
                 usual = weights.usual * arm.model.normalise(self.usual[place])
-                yield arm, weights, there, arm.model.normalise(arm.similar.best[rows[there]]) - usual
+                yield arm, weights, there, arm.model.normalise(arm.similar.best[rows[there]].astype(np.float64)) - usual
                 left[there] = False
 
     def _weigh_statements(self, rows: Array) -> Array:
         """The contributions of the arms to the scores of statements, which are estimates (see `calibration`)."""
         parts = np.zeros((len(ARMS), len(rows)))
-        covered, codes = self.covered[rows], self.codes[rows]
+        covered, opaque = self.covered[rows], self.opaque[rows]
         named, others = self._name_person(rows)
         parts[0] = covered
         for _, weights, there, meaning in self._list_evidence(rows):
             by_meaning = weights.estimate(meaning)
-            evidence = meaning + weights.words * covered[there] + weights.codes * codes[there]
+            evidence = meaning + weights.words * covered[there] + weights.opaque * opaque[there]
             by_words = weights.estimate(evidence)
             score = weights.estimate(evidence + weights.named * named[there] - weights.other * others[there])
             parts[0, there], parts[1, there], parts[5, there] = by_words - by_meaning, by_meaning, score - by_words
@@ -511,13 +510,14 @@ class Scoring:
         question, view = self.question, self.view
         if not question.people and not question.speakers:
             return np.zeros(len(rows)), np.zeros(len(rows))
-        if self._naming is None:
-            self._naming = np.zeros(len(view), np.bool_)
-            first_names = (name.split()[0] for name in question.speakers if name.split())
-            for word in dict.fromkeys((*question.people, *first_names)):
+        if self._names_person is None:
+            self._names_person = np.zeros(len(view))
+            for word in dict.fromkeys(
+                (*question.people, *(part for name in question.speakers for part in name.split()[:1]))
+            ):
                 for token in words.parse_terms(word, view.part.language).tokens:
-                    self._naming[find_rows(self.tx, view, token)] = True
-        named: Array = self._naming[rows].astype(np.float64)
+                    self._names_person[find_rows(self.tx, view, token)] = 1.0
+        named: Array = self._names_person[rows]
         return named, 1.0 - named
 
     def _contribute_turns(self, rows: Array) -> Array:

@@ -9,7 +9,9 @@ from ..storage.port import Row, Tx, encode_numbers
 from . import words
 from .people import find_people
 
-STATEMENTS = ("fact", "past", "held", "note", "summary")
+HELD = "held"
+"""The kind of quarantined facts."""
+STATEMENTS = ("fact", "past", HELD, "note", "summary")
 """The kinds of entries that stand for themselves. All others are turns of a conversation."""
 
 

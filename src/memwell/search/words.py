@@ -66,7 +66,7 @@ def check_language(language: str) -> None:
 MAX_TOKEN = 64
 MAX_TERMS = 64
 MIN_CODE = 3
-"""The length of the shortest code. One without letters has more digits than that, because small numbers count things."""
+"""The length of the shortest name of a thing. A number has more digits than that, because small ones count things."""
 MAX_WHOLE = 400
 """The length of the longest text that is not cut into chunks."""
 CHUNK = 300
@@ -114,10 +114,14 @@ def parse_terms(text: str, language: str = "en") -> Terms:
     return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
 
 
-def is_code(token: str) -> bool:
-    """Tell numbers and names of things, such as `4711` or `b12x`, from words."""
+def is_opaque(token: str) -> bool:
+    """Tell tokens that models read badly: names of things such as `4711` or `b12x`, and words of other scripts than Latin."""
+    if token.isalpha() and token.isascii():
+        return False
     digits = sum(sign.isdigit() for sign in token)
-    return len(token) >= MIN_CODE and digits > 0 and (digits < len(token) or digits > MIN_CODE)
+    if digits:
+        return len(token) >= MIN_CODE and (digits < len(token) or digits > MIN_CODE)
+    return not any("a" <= sign <= "z" for sign in token)
 
 
 def build_place_tokens(address_id: int, collection_id: int) -> str:
