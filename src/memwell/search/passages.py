@@ -18,6 +18,8 @@ from . import words
 from .upkeep import STATEMENTS
 from .vector_space import Array
 
+MAX_SHOWN = 700
+"""The length of a passage that is shown with its neighbours, in characters."""
 MAX_TEXTS = 64
 """The number of long texts that an index keeps."""
 
@@ -34,6 +36,17 @@ class LongText(NamedTuple):
 
     passages: Sequence[Passage]
     tokens: Sequence[frozenset[str]]
+
+    def show(self, place: int) -> Passage:
+        """Return a passage with those beside it, as far as they are short: a sentence says more among its neighbours."""
+        first, last = place, place
+        for beside in (place - 1, place + 1):
+            if 0 <= beside < len(self.passages):
+                wider = min(first, beside), max(last, beside)
+                if sum(len(self.passages[at].text) for at in range(wider[0], wider[1] + 1)) <= MAX_SHOWN:
+                    first, last = wider
+        parts = self.passages[first : last + 1]
+        return Passage(" ".join(part.text for part in parts), parts[0].start)
 
     def cover(self, weights: Mapping[str, float], total: float) -> Array:
         """The share of a query's words that each passage covers."""

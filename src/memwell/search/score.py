@@ -429,7 +429,7 @@ class Scoring:
                     best, weights = arm.model.normalise(part), _choose_weights(arm.model)
             place = int(np.argmax(best + weights.words * covered + weights.opaque * opaque))
             similarities = [None if part is None else float(part[place]) for part in matching]
-            found[row] = text.passages[place], float(covered[place]), float(opaque[place]), similarities
+            found[row] = text.show(place), float(covered[place]), float(opaque[place]), similarities
         return found
 
     def _need(self, rows: Array) -> None:
