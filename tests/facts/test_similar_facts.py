@@ -57,10 +57,9 @@ def arms(memory: Memory, flow: str, query: str) -> dict[str, dict[str, float]]:
     return {hit.content: dict(hit.arms or {}) for hit in memory.flow(flow).search(query, 10, explain=True)}
 
 
-def test_facts_of_one_conversation_support_each_other(memory: Memory) -> None:
+def test_facts_of_one_conversation_lend_each_other_nothing(memory: Memory) -> None:
     talked(memory, "talk", TALK)
-    found = arms(memory, "talk", "puppy Biscuit")
-    assert found["Ben works as a baker in a village near Bern."].get("neighbours", 0.0) > 0
+    assert not any("neighbours" in one for one in arms(memory, "talk", "puppy Biscuit").values())
 
 
 def test_facts_of_two_conversations_do_not(memory: Memory) -> None:
@@ -95,14 +94,12 @@ def test_statements_repeated_in_another_session_merge(
         assert step.do == "merge"
 
 
-def test_notes_stand_alone_and_turns_do_not(memory: Memory) -> None:
-    notes, turns = memory.banks.create("notes", type="general"), memory.banks.create("turns")
+def test_turns_lend_to_their_neighbours_and_notes_do_not(memory: Memory) -> None:
+    flow = memory.flow("beside")
     for _, text in TALK:
-        notes.add(text, key="k")
-        turns.add(text, key="k", speaker="user")
-    alone, beside = (
-        {one.content: one.score for one in bank.search("puppy Biscuit", key="k", top_n=4).matches}
-        for bank in (notes, turns)
-    )
-    assert alone[TALK[0][1]] == pytest.approx(beside[TALK[0][1]], abs=0.1)
-    assert alone[TALK[1][1]] < beside[TALK[1][1]] - 0.05
+        flow.session("s").history.append(role="user", content=text)
+    turns = flow.search("puppy Biscuit", 10, include=["turns"], explain=True)
+    assert any((hit.arms or {}).get("neighbours", 0.0) > 0 for hit in turns)
+    for _, text in TALK:
+        memory.flow("alone").write(text)
+    assert not any("neighbours" in one for one in arms(memory, "alone", "puppy Biscuit").values())

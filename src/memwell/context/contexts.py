@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from itertools import groupby
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -84,6 +84,12 @@ StablePrefix = Annotated[
 ]
 
 
+Form = Annotated[
+    Literal["both", "text", "messages"],
+    Meta(description="What to return: `text`, `messages`, or `both`, which have the same content."),
+]
+
+
 class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
     """The subject of the prompt, and the budget. With a session, its newest turns are included."""
 
@@ -94,6 +100,7 @@ class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
     as_of: AsOf | None = None
     session: SessionId | None = None
     stable_prefix: StablePrefix = False
+    form: Form = "both"
 
 
 class LeftOut(Response, frozen=True, kw_only=True):
@@ -235,6 +242,10 @@ def _assemble(
     )
     context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in withheld)
     context.left_out.extend(records.left_out)
+    if request.form == "text":
+        context = replace(context, messages=[])
+    elif request.form == "messages":
+        context = replace(context, text="")
     return replace(context, held=call.read(lambda space: count_quarantined(space, request.owner.facts)))
 
 

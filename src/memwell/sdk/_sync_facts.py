@@ -33,12 +33,13 @@ class Search(Handle):
         min_trust: str | None = None,
         as_of: Moment | None = None,
         stable_prefix: bool | None = None,
+        form: str | None = None,
     ) -> sdk.Context:
-        """Assemble memory for a prompt within a budget of tokens: the newest turns and matching facts, as `messages` and as
-        `text`; `left_out` says what did not fit and why. Without a query, the most important facts. With
-        `stable_prefix`, the marks around memory stay the same, for prompt caches."""
+        """Assemble memory for a prompt within a budget of tokens: the newest turns, and the facts and earlier turns that fit
+        the query, as `messages` and as `text` (`form` chooses one); `left_out` says what did not fit and why. Without a query,
+        the most important facts. With `stable_prefix`, the marks around memory stay the same, for prompt caches."""
         asked = omit_none(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
-        asked |= omit_none(stable_prefix=stable_prefix)
+        asked |= omit_none(stable_prefix=stable_prefix, form=form)
         return self._transport.call(f"{self._dialect}.context", self._at | asked)
 
     def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[sdk.Conditions]) -> sdk.WhyNot:
