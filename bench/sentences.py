@@ -101,7 +101,8 @@ def _embed_turns(home: Path) -> list[Row]:
                 {"role": "user", "content": f"I left the {chance.choice(things)} at the {chance.choice(things)} on day {one}.",
                  "occurred_at": at + timedelta(minutes=number + one)} for one in range(500)
             ])  # fmt: skip
-    started, beside = perf_counter(), []
+    started = perf_counter()
+    beside: list[float] = []
     with Memory(home) as memory:
         memory.flow("f").search("museum", include=["turns"])
         while perf_counter() - started < IDLE_S:

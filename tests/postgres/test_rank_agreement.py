@@ -110,8 +110,8 @@ def _move(home: Path, database: str) -> None:
         ("facts", None, {"filter": {"n": {"$lt": 400}}}),
         ("facts", None, {"recipe": "words"}),
         ("facts", None, {"recipe": "meaning"}),
-        ("talk", None, {"include": ["turns"]}),
-        ("talk", "t4", {"include": ["turns"], "explain": True}),
+        ("talk", None, {"include": ["turns"], "min_score": 0.0}),
+        ("talk", "t4", {"include": ["turns"], "explain": True, "min_score": 0.0}),
     ],
 )
 def test_the_top_ten_agree(

@@ -208,12 +208,20 @@ def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, k
     check_idempotency_key(key)
     if not operation.repeatable:
         raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
-    body = msgspec.json.encode(request, order="deterministic")
+    body = msgspec.json.encode(_list_given(request), order="deterministic")
     scope = b"" if principal.scope is None else msgspec.json.encode(principal.scope)
     name = operation.name.encode()
     return Mark(
         _digest(name, key.encode(), scope), _digest(name, body), _digest(name, b"secret", key.encode(), scope, body)
     )
+
+
+def _list_given(value: Any) -> Any:
+    """Return a request without the fields that are null, so that a field of a later version does not change it."""
+    if isinstance(value, msgspec.Struct):
+        pairs = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _list_given(one) for name, one in pairs if one is not None}
+    return [_list_given(one) for one in value] if isinstance(value, list) else value
 
 
 def mark_once(operation: Operation, what: str) -> Mark:

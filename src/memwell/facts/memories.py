@@ -233,8 +233,7 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
             request.limit,
             lambda one: to_cursor("memories_then", one[0], one[1].seq, begun_at),
         )
-        held = count_quarantined(space, facts)
-        return Memories(memories=_to_memories_then(space, [life for _, life in then]), next_cursor=further, held=held)
+        return Memories(memories=_to_memories_then(space, [life for _, life in then]), next_cursor=further)
     path, seq = from_cursor("memories", request.cursor, *start)
     found = _list_facts(space, facts, session, (path, seq), request.limit + 1, condition)
     page, further = cut(found, request.limit, lambda one: to_cursor("memories", one[0], one[1].seq))
