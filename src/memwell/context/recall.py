@@ -23,6 +23,7 @@ from ..model.fields import to_instant
 from ..model.filter import Query, Where
 from ..screening.screen import ORDER, find_suspicion, is_trusted
 from ..screening.secrets import find_secret_in_fact, list_answered
+from ..search.people import remove_subject
 from ..timelines.sessions import NEWEST
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _merge(space: Space, places: Places, facts: Recollection, turns: Sequence[Hi
             continue
         for one in own:
             turn = turn._replace(score=_support(turn.score, one.score))
-            fresh = _list_words(one.text)
+            fresh = _list_words(remove_subject(one.text))
             if len(fresh - words) < NEWS * len(fresh):
                 del chosen[one.id]
                 left_out.append(("fact", one.id, "repeated"))
