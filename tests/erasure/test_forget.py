@@ -98,15 +98,34 @@ def test_a_session_that_users_share_keeps_what_others_said(served: Callable[...,
         run(memory, document, "I live in Porto.", owner="bob", thread="b")
         flow = memory.flow("office")
         memory.call("flows.consolidate", {"flow": "office", "session": "desk"})
-        assert any("Zyxoqwvville" in one.content for one in flow.memories())
+        assert any("Zyxoqwvville" in one.content for one in flow.memories()), "what another user says does not end it"
         receipt = memory.user("alice").forget()
         assert (receipt.residual, receipt.layers["entries"]) == (0, 2)
         assert [turn.content for turn in flow.session("desk").history.last(9)] == ["I live in Porto.", "Noted."]
         engine_of(memory).worker.run_due("default")
         known = [one.content for one in flow.memories()]
-        assert "The user lives in Porto." in known
+        assert "Bob lives in Porto." in known
         assert not any("Zyxoqwvville" in one for one in known)
         assert traces(home, "Zyxoqwvville", "zyxoqwvville", "alice") == []
+
+
+def test_turns_that_name_their_user_are_erased_with_it(memory: Memory, home: Path) -> None:
+    """So are the facts that rest on them, and turns whose `user` came from an import."""
+    flow = memory.flow("office")
+    desk = flow.session("desk")
+    desk.history.append(role="user", content="I live in Zyxoqwvville.", user="alice")
+    desk.history.append(role="user", content="I live in Porto.", user="bob")
+    flow.session("alone", user="alice").history.append(role="user", content="I am allergic to zyxoqwv.")
+    desk.history.append(role="user", content="My dog is called Zyxoqwv.", metadata={"user": "alice"})
+    for session in ("desk", "alone"):
+        memory.call("flows.consolidate", {"flow": "office", "session": session})
+    assert any("Zyxoqwvville" in one.content for one in flow.memories())
+    receipt = memory.user("alice").forget()
+    assert (receipt.residual, receipt.layers["entries"], len(receipt.kept or ())) == (0, 3, 1)
+    engine_of(memory).worker.run_due("default")
+    assert [turn.content for turn in desk.history.last(9)] == ["I live in Porto."]
+    assert [one.content for one in flow.memories()] == ["Bob lives in Porto."]
+    assert traces(home, "Zyxoqwv", "zyxoqwv", "alice") == []
 
 
 def test_places_of_the_same_name_are_listed_and_kept(memory: Memory) -> None:

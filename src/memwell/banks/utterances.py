@@ -66,6 +66,9 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
 _LABEL = re.compile(rf"(?=[^\W_])([^\s:]{{1,{MAX_LABEL}}}(?: [^\s:]{{1,{MAX_LABEL}}}){{0,2}}): (?=\S)")
 _APPARENT_LABEL = re.compile(r"[\W_]*[^\s:：]+(?:\s[^\s:：]+){0,2}\s?[:：]\s?(?!\d)")
+_INNER_END = re.compile(r"(?<=\d\.)\s+")
+"""The gap after an ordinal number, which may also end a sentence."""
+MAX_APPARENT_LABEL = 200
 _CODE = re.compile(r"(?!```).*[^\W\d_]")
 _ABBREVIATION = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,;:،](?=\s)|\s[–—-](?=\s)|[，；、：]")
@@ -257,10 +260,21 @@ def _keep_first_data(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
 
 
 def _split_sentences(text: str, language: str) -> Iterator[str]:
-    for sentence in _join_sentences(text, split_sentences(text), language):
+    sentences = [part for sentence in split_sentences(text) for part in _split_at_labels(sentence)]
+    for sentence in _join_sentences(text, sentences, language):
         line = " ".join(sentence.text.split())[:MAX_LENGTH]
         if line.isascii() or INVISIBLE.sub("", line).strip():
             yield line
+
+
+def _split_at_labels(sentence: Sentence) -> Iterator[Sentence]:
+    """Split a sentence before what could be taken for a speaker, so that a summary shows who speaks: "am 3. Mel: I paid."."""
+    start = 0
+    for mark in _INNER_END.finditer(sentence.text) if ":" in sentence.text or "\uff1a" in sentence.text else ():
+        if has_apparent_label(sentence.text[mark.end() : mark.end() + MAX_APPARENT_LABEL]):
+            yield Sentence(sentence.text[start : mark.start()], sentence.start + start, sentence.start + mark.start())
+            start = mark.end()
+    yield Sentence(sentence.text[start:], sentence.start + start, sentence.end) if start else sentence
 
 
 def _join_sentences(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[Sentence]:

@@ -125,8 +125,8 @@ class Space(msgspec.Struct, eq=False):
         for seq, draft in enumerate(drafts, first):
             entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
             entries.append(entry)
-            if self.run_user is not None and path != self.run_user:
-                self.tx.send("add_tie", tie=written_for(self.run_user), address_id=-docid)
+            for user in {draft.user, None if path == self.run_user else self.run_user} - {None}:
+                self.tx.send("add_tie", tie=written_for(user), address_id=-docid)
             if not place.sealed:
                 upkeep.add_entry(self.tx, docid, address_id, collection_id, entry, policy.language)
         if self.run_user == path:
@@ -312,5 +312,5 @@ def worker_space(tx: Tx, reach: TenantStore, clock: Clock, *, embeds: bool = Tru
 
 
 def written_for(user: str) -> str:
-    """Return the tie of entries, by their negative numbers, to the user whose run wrote them."""
+    """Return the tie of entries, by their negative numbers, to the user whose words they have, or whose run wrote them."""
     return f"wrote/{user}"

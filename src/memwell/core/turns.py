@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from ..model.collection import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin, Plac
 from ..model.field_readers import moment_limits
 from ..model.fields import (
     MAX_BATCH,
+    MAX_ID,
     Label,
     Metadata,
     Role,
@@ -50,7 +51,7 @@ Speaker = Annotated[
     Label,
     Meta(
         description="The id of the user who speaks. Facts from turns of one id are about one person, in whatever session. It is "
-        "kept in the metadata."
+        "kept in the metadata. The turn is erased when that user is forgotten."
     ),
 ]
 
@@ -120,16 +121,24 @@ def to_draft(turn: NewTurn) -> Draft:
     if turn.tool_name or turn.tool_call_id or turn.tool_calls:
         calls = msgspec.to_builtins(turn.tool_calls)
         tool = to_json(msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20)
+    metadata = turn.metadata if turn.user is None else {**(turn.metadata or {}), "user": turn.user}
     return Draft(
         kind="turn",
         role=turn.role,
         content=check_content(turn.content, may_be_empty=bool(turn.tool_calls)),
         name=turn.name,
         tool=tool,
-        metadata=encode_metadata(turn.metadata if turn.user is None else {**(turn.metadata or {}), "user": turn.user}),
+        metadata=encode_metadata(metadata),
         origin=_origin(turn),
         occurred_at=to_instant(turn.occurred_at),
+        user=_find_user(metadata),
     )
+
+
+def _find_user(metadata: Mapping[str, Any] | None) -> str | None:
+    """Return the user whom the metadata name, as they do in an imported turn. A longer text is no id of a user."""
+    user = (metadata or {}).get("user")
+    return user if isinstance(user, str) and 0 < len(user) <= MAX_ID else None
 
 
 def _origin(turn: NewTurn) -> Origin:

@@ -95,6 +95,17 @@ def audit(space: Space, request: AuditRequest) -> Audit:
     return Audit(facts=len(facts), counts=dict(Counter(one.problem for one in problems)), findings=problems[:SHOWN])
 
 
+_ADDED = {"user": "alice", "content": "I live in Lisbon. I have a dog.", "session": "monday"}
+_USER_PAIR = (
+    ("users.add", _ADDED),
+    ("users.consolidate", {"user": "alice", "session": "monday"}),
+    ("users.update_memory", {"user": "alice", "id": "$1.plan.steps.1.id", "content": "Alice lives in Lisbon."}),
+)
+_FLOW_PAIR = (
+    ("flows.write", {"flow": "support", "content": "The office is in Lisbon."}),
+    ("flows.write", {"flow": "support", "content": "the office is in Lisbon"}),
+)
+
 Chosen = Annotated[
     tuple[AnyId, ...],
     Meta(max_length=MAX_STEPS, description="Only pairs with one of these memories; empty for all pairs."),
@@ -114,12 +125,16 @@ class AuditPlan(Response, frozen=True, kw_only=True):
 
 
 @owner_operation(
-    "suggest_plan", "POST /audit/plan", effect="write", user=Example({}, USER_DONE), flow=Example({}, FLOW_DONE)
+    "suggest_plan", "POST /audit/plan", effect="write", user=Example({}, _USER_PAIR), flow=Example({}, _FLOW_PAIR)
 )
 def suggest_plan(space: Space, request: AuditPlanRequest) -> AuditPlan:
     """Make a plan of what the audit of a {owner} suggests: end contradicted facts, and hold duplicates. It is not applied yet."""
     place = request.owner.facts
     pairs = find_pairs(list(_list_facts(space, place)))
+    if (collection := space.find_collection_id(place)) is not None:
+        space.mention(
+            "collection", str(collection)
+        )  # also if there is no plan, because the answer says so of these facts
     chosen = [pair for pair in pairs if not request.ids or {pair.kept.id, pair.other.id} & set(request.ids)]
     steps = [_to_step(pair) for pair in _list_suggested(chosen)][:MAX_STEPS]
     address = space.address(place, FACTS_PATH)

@@ -118,3 +118,5 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int | None = None
     id: str | None = None
     version: int = 1
+    user: str | None = None
+    """The user whose words it has. It is erased when that user is forgotten."""

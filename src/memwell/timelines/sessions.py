@@ -31,7 +31,7 @@ NEWEST = 2**62
 RECEIPT_S = 5.0
 NOT_USERS = "It has the user's name, but the bank's keys are not users: set `key_is_user`, and forget the user again."
 NOT_TIED = "It has the user's name, but does not belong to the user: delete it where it is, if it is about the user."
-SHARED = "Others have written there too: only what runs of the user wrote was erased."
+SHARED = "Others have written there too: only what the user said, or runs of the user wrote, was erased."
 Language = Annotated[
     str,
     Meta(

@@ -236,7 +236,9 @@ class Conversations:
         if seq is not None:
             return seq
         if where.bank is None:
-            draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
+            # in a session that users share, the statements of one do not end those of another
+            user = None if where.owned or speaker != "user" else self._call.scope.user
+            draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text, user=user)), id=entry_id)
             (entry,) = space.append(place, where.path, [draft])
         else:
             bank = require_bank(space, where.bank).settings
