@@ -125,7 +125,7 @@ class Space(msgspec.Struct, eq=False):
         for seq, draft in enumerate(drafts, first):
             entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
             entries.append(entry)
-            for user in {draft.user, None if path == self.run_user else self.run_user} - {None}:
+            for user in filter(None, {draft.user, None if path == self.run_user else self.run_user}):
                 self.tx.send("add_tie", tie=written_for(user), address_id=-docid)
             if not place.sealed:
                 upkeep.add_entry(self.tx, docid, address_id, collection_id, entry, policy.language)
