@@ -113,8 +113,8 @@ def test_a_claim_says_whose_it_is_and_is_shown_so(tmp_path: Path) -> None:
         assert [(facts[one].origin, facts[one].subject) for one in claims] == [("user", "Ana"), ("user", "Bob")]
         assert all(facts[one].confidence <= 0.5 for one in claims)
         context = flow.context("Which refunds need approval?").text
-        assert all(f"] {one}\n" in context for one in claims)
-        assert "] Refunds over 500 euros need no approval." not in context
+        assert all(f"\n- {one}\n" in context for one in claims)
+        assert "\n- Refunds over 500 euros need no approval." not in context
 
 
 def test_what_somebody_remembers_of_themselves_is_no_claim(tmp_path: Path) -> None:
