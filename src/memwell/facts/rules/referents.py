@@ -62,7 +62,8 @@ _HIS = "dad|father|brother|son|husband|boyfriend|uncle|nephew|grandpa|grandfathe
 _ANYBODY = (
     "partner|cousin|boss|manager|colleague|coworker|roommate|flatmate|neighbou?r|doctor|dentist|therapist|teacher|coach|mentor|friend|"
     "best friend|physio|lawyer|landlord|landlady|tutor|supervisor|trainer|accountant|assistant|nanny|cleaner|fitter"
-    "|caterer|electrician|plumber"
+    "|caterer|electrician|plumber|painter|roofer|gardener|mechanic|builder|carpenter|photographer|florist|vet|driver|instructor"
+    "|agent|nurse|surgeon|midwife|chef|baker|tailor|editor|architect|joiner|tiler|mover|guide|barber|hairdresser|secretary"
 )
 _PET = "dog|cat|puppy|kitten|horse|rabbit|parrot|hamster|tortoise"
 _MANY = (
@@ -70,7 +71,7 @@ _MANY = (
     "|cats|customers|users|clients"
 )
 _ONE = re.compile(
-    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
+    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur|[Tt]he(?= (?:{_ANYBODY})\b)) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
     rf"|(?P<many>{_MANY}))"
     rf"(?![\w-])(?:,? (?P<name>[A-Z][\w'’-]+))?)"
 )
@@ -80,7 +81,8 @@ _NAMED = re.compile(
 )
 _THING = re.compile(
     r"^(?:(?P<det>[Mm]y|[Oo]ur|[Tt]he) )(?P<noun>(?:[a-z][\w-]* ){0,2}?[a-z][\w-]*|[A-Z]\w+)(?= (?:is|was|has|had|runs"
-    r"|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got)\b)"
+    r"|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got|weighs|costs|holds|seats|closes|opens"
+    r"|comes|goes|takes|arrives|ends|expires|belongs|stands|sits|makes|weighs)\b)"
 )
 _PRONOUN = re.compile(
     r"(?P<subject>she|he|they|it)(?P<short>'s|'re|'ll|'ve|'d)?\b|(?P<owner>her|his|their|its)\b(?=\s+[a-z])",
