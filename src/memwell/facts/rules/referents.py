@@ -125,13 +125,25 @@ class Referent(NamedTuple):
 def list_referents(text: str) -> list[Referent]:
     """Return the people and things of a sentence that a pronoun of the next one may mean."""
     text = text[:600]
-    found = [Referent(_uncapitalize(match["noun"]), _find_sort(match)) for match in _ONE.finditer(text)]
+    found = [Referent(_uncapitalize(_add_name(match, text)), _find_sort(match)) for match in _ONE.finditer(text)]
     covered = " ".join(one.noun for one in found)
     names = [match["name"] for match in _NAMED.finditer(text)]
     found += [Referent(name, "name") for name in names if name.split()[0] not in _NOT_NAMES and name not in covered]
     if not found and (match := _THING.match(text)):
         found.append(Referent(f"{match['det'].lower()} {match['noun']}", "thing"))
     return found
+
+
+_IS_NAMED = re.compile(
+    r" is (?:(?:called|named) (?P<called>[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)|(?P<titled>(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof|Don|Doña|Frau|Herr|Señor|Señora"
+    r"|Madame)\.? )[A-Z][\w'’-]+|[A-Z][\w'’-]+ [A-Z][\w'’-]+))(?=[,.;!]|\Z| and\b)"
+)
+
+
+def _add_name(match: re.Match[str], text: str) -> str:
+    """Return "my caterer Doña Petra" for "my caterer is Doña Petra"."""
+    named = None if match["name"] else _IS_NAMED.match(text, match.end("noun"))
+    return f"{match['noun']} {named['called'] or named['titled']}" if named else match["noun"]
 
 
 def _find_sort(match: re.Match[str]) -> str:
