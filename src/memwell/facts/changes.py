@@ -284,6 +284,8 @@ _COUNTED = word_set("has have need weigh cost pay earn sleep take own employ mea
 def find_swap(new: Meaning, old: Meaning) -> Swap | None:
     """Return the place in which two statements differ; None if they differ in more than one, or in none."""
     one, two = new.words, old.words
+    if one[:2] == ("@s", "new") and SEVERAL.isdisjoint(one[2:3]):
+        one = ("@s", *one[2:])
     if ("@s" in one[:1]) != ("@s" in two[:1]):  # "The standup is at nine" can be about "my standup"
         one, two = ("@s", *(word for word in one if word != "@s")), ("@s", *(word for word in two if word != "@s"))
     start, end = 0, 0
@@ -293,6 +295,8 @@ def find_swap(new: Meaning, old: Meaning) -> Swap | None:
         end += 1
     mine, theirs = one[start : len(one) - end], two[start : len(two) - end]
     if not mine or not theirs or max(len(mine), len(theirs)) > MAX_VALUE or not (new.english and old.english):
+        return None
+    if not {"@", "@s"}.isdisjoint((*mine, *theirs)):
         return None
     before, after = one[:start], one[len(one) - end :]
     return Swap((*before, *after), before, after, mine, theirs)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..text.word_sets import load_tables, word_set
 from .changes import names_thing
-from .meaning import is_frequent_word
+from .meaning import is_frequent_word, list_words
 from .wording import KIN, MONTHS, NUMBERS, TIMES, WEEKDAYS, ParsedStatement, stems
 
 _TABLES = load_tables(__package__, "outcomes")
@@ -67,8 +67,9 @@ def find_outcomes(part: ParsedStatement, *, changed: bool = False) -> list[Outco
         groups = {name: text or "" for name, text in match.groupdict().items()}
         thing = tuple(stems(groups.get("thing", "")))
         if thing or kind == "level":
-            when, value, way = (groups.get(name, "") for name in ("when", "value", "way"))
-            found.append(Outcome(kind, thing, when, value, way.lower(), owner=owner))
+            when, way = groups.get("when", ""), groups.get("way", "")
+            value = groups["thing"] if kind == "schedule" else groups.get("value", "")
+            found.append(Outcome(kind, thing, when, value, way.lower(), owner=owner - {*thing}))
     if changed or part.wording.changed:
         found += _find_counts(clause, owner)
     return found + _find_places(clause)
@@ -169,7 +170,8 @@ def _delays(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
 def _reschedules(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
     marked = old.wording.marked
     times = [{one.lower().rstrip("s") for one in _TIME.findall(text)} for text in (outcome.when, marked)]
-    return all(times) and times[0] != times[1] and {*outcome.thing} - TIMES <= set(stems(marked)) and not old.wording.past
+    done = {*list_words(outcome.value)} - TIMES
+    return all(times) and times[0] != times[1] and done <= {*old.meaning.words} and not old.wording.past
 
 
 # -- measures and counts

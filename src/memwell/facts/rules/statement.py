@@ -233,6 +233,7 @@ _NEW_VALUE = re.compile(
     r"(?:here(?:'s| is) )?(?:(?:my|our|the) )?(?P<new>new )?(?P<noun>[a-z-]+(?: [a-z-]+){0,2}?)\s*(?::|=|\s[–-])\s+(?P<value>[^\s:].*)",
     re.IGNORECASE,
 )
+_IS_CLAUSE = re.compile(r"(?:I|we|my|our|it|that|this|there|he|she|they)\b", re.IGNORECASE)
 _OWN_DATA = word_set(
     "email e-mail mail phone number telephone mobile cell address postcode zip iban username handle birthday title diet allergies"
 )
@@ -242,7 +243,7 @@ _DOWN_TO = re.compile(r"(?:now |back )?(?:down|up) to (?=\w*\d|[a-z]+ [a-z]+)", 
 def add_subject(sentence: str) -> str:
     """Add an omitted "I", "I am" or "my": "Went to Rome" becomes "I went to Rome", and "New email: …" "My new email is …"."""
     stated = _NEW_VALUE.fullmatch(sentence)
-    if stated and (stated["new"] or stated["noun"].lower().split()[-1] in _OWN_DATA):
+    if stated and _IS_CLAUSE.match(stated["value"]) is None and (stated["new"] or stated["noun"].lower().split()[-1] in _OWN_DATA):
         return f"My {(stated['new'] or '').lower()}{stated['noun'].lower()} is {stated['value']}"
     if _DOWN_TO.match(sentence):
         return f"I am {sentence[:1].lower()}{sentence[1:]}"
@@ -314,6 +315,8 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             rf"{_AM} (?:married|single|divorced|engaged|pregnant|retired|unemployed|based in|gay|lesbian|bi|trans\w*)\b",
             rf"{_AM} (?:deaf|blind|diabetic|celiac|coeliac|left-handed|lactose)\b",
             rf"{_AM} (?:(?:afraid|scared|terrified) of|dating|learning|studying|training for|working (?:at|for|as|in))\b",
+            rf"\bI{_MAYBE} take (?!(?:it|that|this|them|care|note|your|the|an?|my|up|over|back|part|time|pictures|photos)\b)[a-z]",
+            rf"{_AM} with (?-i:[A-Z])\w",
             rf"\bI{_MAYBE} (?:play|drive|teach|smoke|drink|eat|wear|collect|practi[sc]e|coach|volunteer|commute)\b",
             rf"{_SELF}{_MAYBE} (?:live|lived|work(?:ed)? (?:at|for|as|in)|study|studied|grew up|come from|speak)\b",
             rf"{_SELF}{_MAYBE} (?:turned \d+|suffer|was born|moved)\b",
