@@ -154,7 +154,7 @@ def ends(change: Change, old: ParsedStatement) -> bool:
     wording = old.wording
     if wording.polarity != "is" or wording.moods - {"will"} or _is_of_other_person(change, old):
         return False
-    decided = change.kind in ("lost", "stopped", "replaced") and not _DECISIONS.isdisjoint(_verbs(old))
+    decided = change.kind in ("lost", "stopped", "replaced") and _is_decision(old)
     if (wording.past and not decided) or _ATTITUDES & _verbs(old):
         return False
     if change.over:
@@ -169,6 +169,14 @@ def _verbs(old: ParsedStatement) -> frozenset[str]:
     return frozenset(word.removesuffix("<") for word in words[at : at + 2])
 
 
+def _is_decision(old: ParsedStatement) -> bool:
+    verbs = _verbs(old)
+    if "go" in verbs:  # "went with the oak floor"
+        return not verbs.isdisjoint(("with", "for"))
+    picked_up = "up" in verbs and "sign" not in verbs
+    return not _DECISIONS.isdisjoint(verbs) and not picked_up
+
+
 def _is_of_other_person(change: Change, old: ParsedStatement) -> bool:
     """Return True if the fact is about another person than the change."""
     whose = frozenset(stems(old.wording.whose)) & KIN
@@ -178,7 +186,7 @@ def _is_of_other_person(change: Change, old: ParsedStatement) -> bool:
 
 def _names_object(change: Change, old: ParsedStatement) -> bool:
     """Return True if the fact is about the thing itself: "a car", not "a car insurance"."""
-    if change.kind == "lost" and not (_POSSESSION & _verbs(old) or old.wording.whose != "@"):
+    if change.kind == "lost" and not (_POSSESSION & _verbs(old) or old.wording.whose != "@" or _is_decision(old)):
         return False
     if not set(change.over) <= set(stems(old.wording.plain)):
         return False

@@ -13,11 +13,11 @@ from functools import cache
 from typing import NamedTuple
 
 from ..text.word_sets import load_tables, word_set
-from .changes import names_thing
 from .meaning import is_frequent_word, list_words
-from .wording import KIN, MONTHS, NUMBERS, TIMES, WEEKDAYS, ParsedStatement, stems
+from .wording import KIN, MONTHS, NUMBERS, TIMES, WEEKDAYS, ParsedStatement, cue_words, stems
 
 _TABLES = load_tables(__package__, "outcomes")
+_CUES = word_set(_TABLES["cues"])
 _KINDS = ("settled", "solved", "delayed", "schedule", "level")
 
 
@@ -57,6 +57,8 @@ def _plain_clause(marked: str) -> str:
 
 def find_outcomes(part: ParsedStatement, *, changed: bool = False) -> list[Outcome]:
     """Return the outcomes that a part of a statement tells. `changed`: a sign beside it says that it corrects another one."""
+    if not changed and _CUES.isdisjoint(cue_words(part.wording.marked)):
+        return []
     clause = _plain_clause(part.wording.marked)
     owner = frozenset(stems(part.wording.whose)) & KIN
     found = []
@@ -158,7 +160,7 @@ def _delays(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
     marked = old.wording.marked
     if old.wording.polarity != "is" or not set(outcome.thing) <= set(stems(marked)):
         return False
-    if not (names_thing(outcome.thing[-1], marked) or _is_subject(outcome.thing, marked)):
+    if not _is_subject(outcome.thing, marked):
         return False
     later, earlier = _find_day(outcome.when), _find_day(marked)
     if later and earlier:
@@ -170,8 +172,8 @@ def _delays(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
 def _reschedules(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
     marked = old.wording.marked
     times = [{one.lower().rstrip("s") for one in _TIME.findall(text)} for text in (outcome.when, marked)]
-    done = {*list_words(outcome.value)} - TIMES
-    return all(times) and times[0] != times[1] and done <= {*old.meaning.words} and not old.wording.past
+    done, known = ({(stems(word) or [word])[0] for word in words} for words in (list_words(outcome.value), old.meaning.words))
+    return all(times) and times[0] != times[1] and done - TIMES <= known and not old.wording.past
 
 
 # -- measures and counts

@@ -320,7 +320,7 @@ _SUBJECT = (
 )
 _HAPPENED = re.compile(
     rf"\W*{_SUBJECT} (?:(?:has|have|had|just|sadly|suddenly|recently|peacefully) )*(?:died|passed (?:away|on)|flew (?:away|off)|ran (?:away|off)"
-    r"|run away|escaped|expired|(?:got|was|were|is|are|(?:has|have) been) (?:run over|stolen|put (?:down|to sleep)|killed|dead|gone|divorced"
+    r"|run away|escaped|expired|(?:got|was|were|is|are|(?:has|have) been) (?:run over|stolen|put (?:down|to sleep)|killed|dead|gone|divorced|fixed|repaired|replaced"
     r"|fired|promoted|cancelled|canceled|sold|lost)|retired|resigned|moved (?:away|out|in)|fell through|broke (?:down|up))\b"
     r"|\W*(?:i|we) (?:just )?(?:had to|have to) put [\w ]{1,30} (?:down|to sleep)\b",
     re.IGNORECASE,
@@ -336,7 +336,8 @@ _OWN_STATE = re.compile(
 """A short statement about something of the speaker's: "My heating works"."""
 _IS_WELL = re.compile(
     rf"\W*{_SUBJECT} (?:is|are|works?|feels?|looks?) (?:(?:all|much|totally|completely|quite) )?(?:fine|ok|okay|good|better|great|easy"
-    r"|well|alright)? ?(?:now|again)\W*",
+    r"|well|alright)? ?(?:now|again)\W*"
+    rf"|\W*{_SUBJECT} (?:is|are) (?:now )?(?:the|my|our) (?:real |main |big |biggest )?(?:problem|issue|hard part|bottleneck|worst|hardest)\b",
     re.IGNORECASE,
 )
 _MEASURE = re.compile(r"\d[\d.,/:]*\s?(?:[a-z%€$£°]|\Z)", re.IGNORECASE)

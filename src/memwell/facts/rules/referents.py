@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ...text.word_sets import load_sections, word_set
 
 _GROUPS = load_sections(__package__, "groups")
+_GROUP_WORDS = [(group, frozenset(words)) for group, words in _GROUPS.items()]
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 PREFIX = 4
 """Minimum length of a word of the list that may be the beginning of a longer word."""
@@ -22,10 +23,8 @@ PREFIX = 4
 @lru_cache(maxsize=8192)
 def _group_of(word: str) -> str | None:
     """Return `team`, `family` or `others` for a word that tells who "we" are."""
-    for group, words in _GROUPS.items():
-        if any(word == one or (len(one) >= PREFIX and word.startswith(one)) for one in words):
-            return group
-    return None
+    beginnings = [word[:length] for length in range(PREFIX, len(word) + 1)]
+    return next((group for group, words in _GROUP_WORDS if word in words or not words.isdisjoint(beginnings)), None)
 
 
 class GroupCounts:

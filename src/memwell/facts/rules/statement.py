@@ -313,7 +313,7 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             r"\bmy (?:\w+ )?(?:name|birthday|age|job|address|phone|number|email|title|nationality|hometown|pronouns|diet)\b",
             rf"{_AM} (?:an? (?!bit|little|lot|huge fan|big fan|fan)|\d|from |born|allergic|intolerant|vegan|vegetarian)",
             rf"{_AM} (?:married|single|divorced|engaged|pregnant|retired|unemployed|based in|gay|lesbian|bi|trans\w*)\b",
-            rf"{_AM} (?:deaf|blind|diabetic|celiac|coeliac|left-handed|lactose)\b",
+            rf"{_AM} (?:deaf|blind|diabetic|asthmatic|epileptic|dyslexic|autistic|an(?:a)?emic|bipolar|hypertensive|colou?r-?blind|teetotal|widowed|celiac|coeliac|left-handed|lactose)\b",
             rf"{_AM} (?:(?:afraid|scared|terrified) of|dating|learning|studying|training for|working (?:at|for|as|in))\b",
             rf"\bI{_MAYBE} take (?!(?:it|that|this|them|care|note|your|the|an?|my|up|over|back|part|time|pictures|photos)\b)[a-z]",
             rf"{_AM} with (?-i:[A-Z])\w",
