@@ -44,7 +44,9 @@ def _load(kind: str) -> list[re.Pattern[str]]:
     return [re.compile(names.sub(lambda match: parts[match[0]], source), re.IGNORECASE) for source in _TABLES[kind]]
 
 
-_GROUP = re.compile(r"^@'s (?:team|family|group) (?=[a-z]+(?:ed|s|t|d|e)?\b)(?!(?:lead|leader|name|doctor|car|house|dog|cat)\b)")
+_GROUP = re.compile(
+    r"^@'s (?:team|family|group) (?=[a-z]+(?:ed|s|t|d|e)?\b)(?!(?:lead|leader|name|doctor|car|house|dog|cat)\b)"
+)
 _LEADS = re.compile(r"^(?:(?:and|but|so|also|now|finally|then|btw)[ ,]+)+", re.IGNORECASE)
 _SPELT = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b", re.IGNORECASE)
 
@@ -111,11 +113,17 @@ _ITEM = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 def _solves(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
     if asked := _ASKED.match(text):
         items = [tuple(stems(item)) for item in _ITEM.split(asked[2].rstrip(".! "))]
-        return _TROUBLE.search(asked[1]) is not None and any(item[: len(outcome.thing)] == outcome.thing for item in items)
+        return _TROUBLE.search(asked[1]) is not None and any(
+            item[: len(outcome.thing)] == outcome.thing for item in items
+        )
     marked = old.wording.marked
     if not set(outcome.thing) <= set(stems(marked)):
         return False
-    rest = " ".join(word for word in marked.split() if not set(stems(word)) & {*outcome.thing} or _TROUBLE.fullmatch(word.strip(".,!")))
+    rest = " ".join(
+        word
+        for word in marked.split()
+        if not set(stems(word)) & {*outcome.thing} or _TROUBLE.fullmatch(word.strip(".,!"))
+    )
     return _TROUBLE.search(rest) is not None and _is_subject(outcome.thing, marked)
 
 
@@ -139,7 +147,8 @@ _DAY_MONTH = re.compile(
 _SHORT_MONTHS = {month[:3]: number for number, month in enumerate(MONTHS, 1)}
 _WEEKDAY = re.compile(rf"\b(?:{'|'.join(WEEKDAYS)})s?\b", re.IGNORECASE)
 _TIME = re.compile(
-    rf"{_WEEKDAY.pattern}|\b\d{{1,2}}(?::\d\d)? ?(?:[ap]m\b|o'clock)|\b\d{{1,2}}:\d\d\b|\b(?:noon|midnight|mornings?|evenings?|afternoons?"
+    rf"{_WEEKDAY.pattern}|\b\d{{1,2}}(?::\d\d)? ?(?:[ap]m\b|o'clock)|\b\d{{1,2}}:\d\d\b|\b(?:noon|midnight|mornings?"
+    rf"|evenings?|afternoons?"
     r"|nights?)\b|\b(?:\d+|once|\w+) (?:times )?a (?:day|week|month)\b",
     re.IGNORECASE,
 )
@@ -172,7 +181,9 @@ def _delays(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
 def _reschedules(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
     marked = old.wording.marked
     times = [{one.lower().rstrip("s") for one in _TIME.findall(text)} for text in (outcome.when, marked)]
-    done, known = ({(stems(word) or [word])[0] for word in words} for words in (list_words(outcome.value), old.meaning.words))
+    done, known = (
+        {(stems(word) or [word])[0] for word in words} for words in (list_words(outcome.value), old.meaning.words)
+    )
     return all(times) and times[0] != times[1] and done - TIMES <= known and not old.wording.past
 
 
@@ -181,7 +192,8 @@ def _reschedules(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
 _FIGURE = re.compile(r"(?P<number>\d+(?:[.,/:]\d+)*) ?(?P<unit>[%€$£°]|[a-z][\w-]*)?", re.IGNORECASE)
 _BESIDE = word_set(_TABLES["beside_counts"])
 _COUNT = re.compile(
-    r"(?P<before>(?:[^\d]{0,60}?))\b(?P<number>\d{1,3}(?:[.,]\d{3})*|\d+) (?P<noun>(?:[a-z][a-z-]+ ){0,2}?(?:[a-z-]{2,}s|people|children|men|women))"
+    r"(?P<before>(?:[^\d]{0,60}?))\b(?P<number>\d{1,3}(?:[.,]\d{3})*"
+    r"|\d+) (?P<noun>(?:[a-z][a-z-]+ ){0,2}?(?:[a-z-]{2,}s|people|children|men|women))"
     r"(?P<after>(?: [^\d]{1,60})?)[.!]*",
     re.IGNORECASE,
 )
@@ -217,7 +229,7 @@ def _to_number(text: str) -> float:
 
 def _find_counts(clause: str, owner: frozenset[str]) -> list[Outcome]:
     match = _COUNT.fullmatch(clause)
-    if match is None or clause.startswith("@'s ") and owner:
+    if match is None or (clause.startswith("@'s ") and owner):
         return []
     rest = frozenset(stems(f"{match['before']} {match['after']}")) - _BESIDE
     return [Outcome("count", tuple(stems(match["noun"])), value=match["number"], rest=rest, owner=owner)]
@@ -236,10 +248,16 @@ def _recounts(outcome: Outcome, old: ParsedStatement, text: str) -> bool:
 # -- places in small letters
 
 _MOVED = re.compile(
-    r"^@ (?:has |have |just |recently )*moved (?:back |over )?to (?P<place>[a-z]{3,})(?=[.!,;]*$|,? (?:in|on|at|last|this|yesterday|two|a)\b)"
+    r"^@ (?:has |have |just |recently )*moved (?:back |over )?to (?P<place>[a-z]{3,})(?=[.!,;]*$|,? (?:in|on|at|last"
+    r"|this|yesterday|two|a)\b)"
 )
-_LEFT = re.compile(r"^@ (?:has |have |just |recently )*(?:left|quit) (?P<place>[a-z]{3,})(?=[.!,;]*$|,? (?:in|on|at|last|this|yesterday)\b)")
-_AT = re.compile(r"^@ (?P<verb>lives|is based|is living|works|is working|studies) (?:in|at|for) (?P<place>[a-z]{3,})(?=[.!,]*$| (?:as|in|since|with)\b)")
+_LEFT = re.compile(
+    r"^@ (?:has |have |just |recently )*(?:left|quit) (?P<place>[a-z]{3,})(?=[.!,;]*$|,? (?:in|on|at|last|this|yesterday)\b)"
+)
+_AT = re.compile(
+    r"^@ (?P<verb>lives|is based|is living|works|is working|studies) (?:in|at|for) (?P<place>[a-z]{3,})(?=[.!,]*$"
+    r"| (?:as|in|since|with)\b)"
+)
 
 
 def _find_places(clause: str) -> list[Outcome]:

@@ -28,12 +28,15 @@ from .statement import Statement, content_stems
 MAX_AMENDMENT = 80
 """Maximum length of a correction that consists of a value."""
 _MARK = (
-    r"actually|no|nope|sorry|correction|wait|hold on|hang on|oops|whoops|my mistake|my bad|typo|i meant?(?: to say)?|make (?:that|it)|rather"
+    r"actually|no|nope|sorry|correction|wait|hold on|hang on|oops|whoops|my mistake|my bad|typo|i meant?(?: to say)?"
+    r"|make (?:that|it)|rather"
 )
 _RETRACTION = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
 _AMENDMENT = re.compile(
-    rf"\W*(?:(?:oh|ah|hmm?|um|uh|ugh|argh|well|ok|okay|and|but|so)\b[\s,.!:–-]*){{0,2}}(?=(?:it's |it is |that's )?(?:{_MARK}|{_RETRACTION})\b)"
-    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|its|it is|it was|that's|it should (?:be|say)|i have|on|at|in|the)\b[\s,:.!–-]*){{1,6}})"
+    rf"\W*(?:(?:oh|ah|hmm?|um|uh|ugh|argh|well|ok|okay|and|but|so)\b[\s,.!:–-]*){{0,2}}(?=(?:it's |it is "
+    rf"|that's )?(?:{_MARK}|{_RETRACTION})\b)"
+    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|its|it is|it was|that's|it should (?:be|say)|i have|on|at|in"
+    rf"|the)\b[\s,:.!–-]*){{1,6}})"
     r"(?P<new>[^,;.!?\n]{1,40})[.!]*",
     re.IGNORECASE,
 )

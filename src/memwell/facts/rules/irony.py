@@ -116,11 +116,14 @@ _LOVES_BURDEN = re.compile(
 _WOULD = re.compile(r"\bwould\b|'d\b", re.IGNORECASE)
 
 
-_AGREES = r"\W*(?:(?:oh|ah|well|ha)[\s,]+)?(?:(?:sure|right|yeah|yep|yes|yup|of course|totally|absolutely)[\s,.!–—-]+){1,2}"
+_AGREES = (
+    r"\W*(?:(?:oh|ah|well|ha)[\s,]+)?(?:(?:sure|right|yeah|yep|yes|yup|of course|totally|absolutely)[\s,.!–—-]+){1,2}"
+)
 _AND_I = re.compile(rf"{_AGREES}and (?P<rest>.+)", re.IGNORECASE | re.DOTALL)
 _OF_COURSE = re.compile(r"[,\s–—-](?:obviously|clearly|naturally|of course|duh)\W*\Z", re.IGNORECASE)
 _ABSURD = re.compile(
-    r"\b(?:i am|i'm|im|my name is) (?:the |a )?(?:king|queen|pope|emperor|president|tooth fairy|santa|easter bunny|dalai lama|batman"
+    r"\b(?:i am|i'm|im|my name is) (?:the |a )?(?:king|queen|pope|emperor|president|tooth fairy|santa|easter bunny"
+    r"|dalai lama|batman"
     r"|superman|prime minister|sultan|tsar|prince|princess|unicorn|martian|millionaire|billionaire)\b"
     r"|\b(?:pigs|cows|elephants) (?:can |could |might )?fly|\bmoon is made of\b|\bhell (?:has|just)? ?fr(?:oze|ozen|eezes)\b",
     re.IGNORECASE,

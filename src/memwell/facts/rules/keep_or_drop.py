@@ -319,15 +319,18 @@ _SUBJECT = (
     r"|who|one|someone|somebody|nobody|another)\b)[\w'’-]+(?: [\w'’-]+){0,3}?"
 )
 _HAPPENED = re.compile(
-    rf"\W*{_SUBJECT} (?:(?:has|have|had|just|sadly|suddenly|recently|peacefully) )*(?:died|passed (?:away|on)|flew (?:away|off)|ran (?:away|off)"
-    r"|run away|escaped|expired|(?:got|was|were|is|are|(?:has|have) been) (?:run over|stolen|put (?:down|to sleep)|killed|dead|gone|divorced|fixed|repaired|replaced"
+    rf"\W*{_SUBJECT} (?:(?:has|have|had|just|sadly|suddenly|recently|peacefully) )*(?:died|passed (?:away|on)"
+    rf"|flew (?:away|off)|ran (?:away|off)"
+    r"|run away|escaped|expired|(?:got|was|were|is|are|(?:has|have) been) (?:run over|stolen|put (?:down|to sleep)"
+    r"|killed|dead|gone|divorced|fixed|repaired|replaced"
     r"|fired|promoted|cancelled|canceled|sold|lost)|retired|resigned|moved (?:away|out|in)|fell through|broke (?:down|up))\b"
     r"|\W*(?:i|we) (?:just )?(?:had to|have to) put [\w ]{1,30} (?:down|to sleep)\b",
     re.IGNORECASE,
 )
 """An end of somebody or something: "Rex died". It is a fact, however short it is."""
 _OWN_STATE = re.compile(
-    r"\W*(?:my|our) (?!(?:god|gosh|bad|pleasure|turn|goodness|word|guess|point|question|fault|mistake|thoughts?|apologies|condolences"
+    r"\W*(?:my|our) (?!(?:god|gosh|bad|pleasure|turn|goodness|word|guess|point|question|fault|mistake|thoughts?"
+    r"|apologies|condolences"
     r"|head hurts)\b)(?:[a-z][\w-]*|[A-Z]\w+)(?: [a-z][\w-]*)?? "
     r"(?:(?:doesn't|don't|does not|do not|can't|cannot|won't|can) [a-z]+|[a-z]{2,}(?:s|ed)|broke|hurts?|began|fell|froze"
     r"|(?:is|are|was|feels?|has) (?:\w+ ){0,2}\w+)(?: (?:again|now|already))?\W*",
@@ -335,9 +338,11 @@ _OWN_STATE = re.compile(
 )
 """A short statement about something of the speaker's: "My heating works"."""
 _IS_WELL = re.compile(
-    rf"\W*{_SUBJECT} (?:is|are|works?|feels?|looks?) (?:(?:all|much|totally|completely|quite) )?(?:fine|ok|okay|good|better|great|easy"
+    rf"\W*{_SUBJECT} (?:is|are|works?|feels?|looks?) (?:(?:all|much|totally|completely|quite) )?(?:fine|ok|okay|good"
+    rf"|better|great|easy"
     r"|well|alright)? ?(?:now|again)\W*"
-    rf"|\W*{_SUBJECT} (?:is|are) (?:now )?(?:the|my|our) (?:real |main |big |biggest )?(?:problem|issue|hard part|bottleneck|worst|hardest)\b",
+    rf"|\W*{_SUBJECT} (?:is|are) (?:now )?(?:the|my|our) (?:real |main |big |biggest )?(?:problem|issue|hard part"
+    rf"|bottleneck|worst|hardest)\b",
     re.IGNORECASE,
 )
 _MEASURE = re.compile(r"\d[\d.,/:]*\s?(?:[a-z%€$£°]|\Z)", re.IGNORECASE)
@@ -350,10 +355,16 @@ def _tells_plainly(statement: Statement) -> bool:
     if statement.own and _MEASURE.search(statement.text) and _OWN_MEASURE.match(statement.text):
         return True
     text = statement.text.replace("’", "'")
-    return any(pattern.match(text) for pattern in (_HAPPENED, _IS_WELL, _THERE_ARE)) or _OWN_STATE.fullmatch(text) is not None
+    return (
+        any(pattern.match(text) for pattern in (_HAPPENED, _IS_WELL, _THERE_ARE))
+        or _OWN_STATE.fullmatch(text) is not None
+    )
 
 
-_OWN_MEASURE = re.compile(r"\W*(?:i|we) (?:(?:am|are|weigh|was|were|need|have|earn|pay|do|run)|'m|'re)\b|\W*(?:i|we)'(?:m|re)\b", re.IGNORECASE)
+_OWN_MEASURE = re.compile(
+    r"\W*(?:i|we) (?:(?:am|are|weigh|was|were|need|have|earn|pay|do|run)|'m|'re)\b|\W*(?:i|we)'(?:m|re)\b",
+    re.IGNORECASE,
+)
 
 
 def _find_statement_drop(statement: Statement, alone: bool = False) -> Drop | None:
@@ -460,9 +471,7 @@ def _is_always_kept(statement: Statement, context: Context) -> bool:
         return True
     if statement.tone is Tone.UNSURE:
         return statement.own
-    if context.alone and (
-        _is_plain_fact(statement) or _tells_of_somebody(statement) or _tells_plainly(statement)
-    ):
+    if context.alone and (_is_plain_fact(statement) or _tells_of_somebody(statement) or _tells_plainly(statement)):
         return True
     if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
@@ -478,7 +487,9 @@ _PLAIN_FACT = re.compile(
     r"|closes?|opens?|expires?|belongs?|means?|cannot|can't|can|will|won't|gets?|makes?|joins?|wants?|prefers?|hates?|likes?|sends?|pays?|found|told|gave|handles?|owns?|reports?|approves?)\b",
     re.IGNORECASE,
 )
-_THERE_ARE = re.compile(r"there (?:is|are|was|were|will be) (?:about |around |almost |over )?(?:\d|a dozen)", re.IGNORECASE)
+_THERE_ARE = re.compile(
+    r"there (?:is|are|was|were|will be) (?:about |around |almost |over )?(?:\d|a dozen)", re.IGNORECASE
+)
 _SPECIFIC = re.compile(r"\d|(?<=\w )(?-i:[A-Z])[\w-]+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
 
 

@@ -102,7 +102,8 @@ _GOVERNED = re.compile(
 """Words that may govern a base verb: in "I want to live in Rome and work at home", the second half is not a fact."""
 _MINE = re.compile(r"(?:my|our)\s", re.IGNORECASE)
 _MANY_DO = re.compile(
-    r"\w(?:s|ren|men|people)\s+(?:live|work|have|own|run|love|like|hate|play|speak|eat|drink|study|come)\b", re.IGNORECASE
+    r"\w(?:s|ren|men|people)\s+(?:live|work|have|own|run|love|like|hate|play|speak|eat|drink|study|come)\b",
+    re.IGNORECASE,
 )
 _TELLS = re.compile(
     r"\b(?:says?|said|thinks?|thought|tells?|told|knows?|knew|believes?|believed|hopes?|wants?|wanted|asks?|asked|claims?|claimed"
@@ -139,7 +140,9 @@ def split_clauses(sentence: Sentence) -> list[Sentence]:
 def _are_apart(left: str, right: str) -> bool:
     """Return True if "My parents live in Lund" and "I live in Ystad" are statements of their own."""
     left = left.replace("’", "'")
-    return (_FINITE.search(left) or _MANY_DO.search(left)) is not None and not (_TELLS.search(left) or _POINTS_BACK.search(right))
+    return (_FINITE.search(left) or _MANY_DO.search(left)) is not None and not (
+        _TELLS.search(left) or _POINTS_BACK.search(right)
+    )
 
 
 def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
@@ -360,7 +363,8 @@ _GREETINGS = re.compile(
 )
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”»)]*\Z|[吗嗎呢][。]?\Z")
 _SELF_WORDS = {
-    "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner nehme rauche trage schlafe fahre brauche "
+    "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner nehme rauche trage "
+    "schlafe fahre brauche "
     "vertrage immer nie niemals selten",
     "fr": "habite travaille aime veux suis ai vais mange bois prends fume utilise dors conduis toujours jamais souvent rarement",
     "es": "vivo trabajo gusta quiero soy tengo voy encanta uso bebo fumo llevo tomo duermo conduzco ceno nunca jamás siempre",

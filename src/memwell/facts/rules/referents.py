@@ -70,7 +70,8 @@ _MANY = (
     "|cats|customers|users|clients"
 )
 _ONE = re.compile(
-    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur|[Tt]he(?= (?:{_ANYBODY})\b)) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
+    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur|[Tt]he(?= (?:{_ANYBODY})\b)) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})"
+    rf"|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
     rf"|(?P<many>{_MANY}))"
     rf"(?![\w-])(?:,? (?P<name>[A-Z][\w'’-]+))?)"
 )
@@ -134,7 +135,8 @@ def list_referents(text: str) -> list[Referent]:
 
 
 _IS_NAMED = re.compile(
-    r" is (?:(?:called|named) (?P<called>[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)|(?P<titled>(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof|Don|Doña|Frau|Herr|Señor|Señora"
+    r" is (?:(?:called|named) (?P<called>[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)|(?P<titled>(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof"
+    r"|Don|Doña|Frau|Herr|Señor|Señora"
     r"|Madame)\.? )[A-Z][\w'’-]+|[A-Z][\w'’-]+ [A-Z][\w'’-]+))(?=[,.;!]|\Z| and\b)"
 )
 

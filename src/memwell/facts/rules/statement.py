@@ -94,7 +94,8 @@ _CHAT = re.compile(
     |quick|short)\ (?:update|question|thing)|update
     |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so
     |well|anyway|correct|exactly|true
-    |(?:(?:oh|ah)\ )?(?:sorry,?\ )?(?:i\ )?(?:should(?:\ have|'?ve)|forgot\ to)\ (?:said|say|mentioned?|told?\ you|tell\ you|added|add)
+    |(?:(?:oh|ah)\ )?(?:sorry,?\ )?(?:i\ )?(?:should(?:\ have|'?ve)|forgot\ to)\ (?:said|say|mentioned?|told?\ you
+    |tell\ you|added|add)
     |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me
     |will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
     |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but
@@ -230,7 +231,8 @@ def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
 
 
 _NEW_VALUE = re.compile(
-    r"(?:here(?:'s| is) )?(?:(?:my|our|the) )?(?P<new>new )?(?P<noun>[a-z-]+(?: [a-z-]+){0,2}?)\s*(?::|=|\s[–-])\s+(?P<value>[^\s:].*)",
+    r"(?:here(?:'s| is) )?(?:(?:my|our|the) )?(?P<new>new )?(?P<noun>[a-z-]+(?: [a-z-]+){0,2}?)\s*(?::|="
+    r"|\s[–-])\s+(?P<value>[^\s:].*)",
     re.IGNORECASE,
 )
 _IS_CLAUSE = re.compile(r"(?:I|we|my|our|it|that|this|there|he|she|they)\b", re.IGNORECASE)
@@ -243,7 +245,11 @@ _DOWN_TO = re.compile(r"(?:now |back )?(?:down|up) to (?=\w*\d|[a-z]+ [a-z]+)", 
 def add_subject(sentence: str) -> str:
     """Add an omitted "I", "I am" or "my": "Went to Rome" becomes "I went to Rome", and "New email: …" "My new email is …"."""
     stated = _NEW_VALUE.fullmatch(sentence)
-    if stated and _IS_CLAUSE.match(stated["value"]) is None and (stated["new"] or stated["noun"].lower().split()[-1] in _OWN_DATA):
+    if (
+        stated
+        and _IS_CLAUSE.match(stated["value"]) is None
+        and (stated["new"] or stated["noun"].lower().split()[-1] in _OWN_DATA)
+    ):
         return f"My {(stated['new'] or '').lower()}{stated['noun'].lower()} is {stated['value']}"
     if _DOWN_TO.match(sentence):
         return f"I am {sentence[:1].lower()}{sentence[1:]}"
@@ -313,9 +319,15 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             r"\bmy (?:\w+ )?(?:name|birthday|age|job|address|phone|number|email|title|nationality|hometown|pronouns|diet)\b",
             rf"{_AM} (?:an? (?!bit|little|lot|huge fan|big fan|fan)|\d|from |born|allergic|intolerant|vegan|vegetarian)",
             rf"{_AM} (?:married|single|divorced|engaged|pregnant|retired|unemployed|based in|gay|lesbian|bi|trans\w*)\b",
-            rf"{_AM} (?:deaf|blind|diabetic|asthmatic|epileptic|dyslexic|autistic|an(?:a)?emic|bipolar|hypertensive|colou?r-?blind|teetotal|widowed|celiac|coeliac|left-handed|lactose)\b",
+            (
+                rf"{_AM} (?:deaf|blind|diabetic|asthmatic|epileptic|dyslexic|autistic|an(?:a)?emic|bipolar|hypertensive"
+                r"|colou?r-?blind|teetotal|widowed|celiac|coeliac|left-handed|lactose)\b"
+            ),
             rf"{_AM} (?:(?:afraid|scared|terrified) of|dating|learning|studying|training for|working (?:at|for|as|in))\b",
-            rf"\bI{_MAYBE} take (?!(?:it|that|this|them|care|note|your|the|an?|my|up|over|back|part|time|pictures|photos)\b)[a-z]",
+            (
+                rf"\bI{_MAYBE} take (?!(?:it|that|this|them|care|note|your|the|an?|my|up|over|back|part|time|pictures"
+                r"|photos)\b)[a-z]"
+            ),
             rf"{_AM} with (?-i:[A-Z])\w",
             rf"\bI{_MAYBE} (?:play|drive|teach|smoke|drink|eat|wear|collect|practi[sc]e|coach|volunteer|commute)\b",
             rf"{_SELF}{_MAYBE} (?:live|lived|work(?:ed)? (?:at|for|as|in)|study|studied|grew up|come from|speak)\b",
