@@ -103,12 +103,94 @@ I have asthma and a cat. -> My cat died.
 I live in Umeå. -> I worked in Kiruna from 2010 to 2012.
 """
 
+SETTLED = """
+The drummer is still missing. -> We hired a drummer, Pat.
+I'm looking for a flat in Turin. -> I found a flat in Turin!
+We still need a photographer. -> We booked a photographer, Lea Kranz.
+I have no babysitter yet. -> I found a babysitter.
+The venue is undecided. -> We picked a venue, the Boathouse.
+My visa is still pending. -> My visa arrived.
+My knee hurts. -> My knee is fine now.
+The printer is broken. -> The printer works again.
+My wifi keeps dropping. -> The wifi is fixed.
+I struggle with fractions. -> Fractions are fine now.
+My ankle is sprained. -> My ankle has healed.
+The painter starts on 4 May. -> The painter can't come before 11 May.
+The sofa arrives on 5 June. -> The sofa is delayed until 19 June.
+The opening is on 28 December. -> The opening can't happen before 11 January.
+The dress will be ready on 12 May. -> The dress won't be ready until 20 May.
+I swim on Tuesdays and Fridays. -> I changed to swimming on Mondays and Fridays.
+I go running at 6 am. -> I switched to running at 8 pm.
+I weigh 92 kg. -> I'm down to 85 kg.
+I run 10 km a week. -> I'm up to 18 km a week.
+My cholesterol is 240. -> My cholesterol is down to 190.
+We have 400 subscribers. -> We're at 650 subscribers now.
+There are 12 students in my class. -> My class has 15 students now.
+The team is 8 people. -> We're 11 people now.
+We picked a walnut table. -> We dropped the walnut table.
+I signed up for the pottery course. -> I dropped out of the pottery course.
+I ordered a desk. -> I returned the desk.
+We hired a magician for the party. -> The magician is cancelled.
+I have a parrot called Pip. -> Pip flew away.
+I have a dog called Rex. -> Rex died.
+My uncle Piet lives in Delft. -> Uncle Piet died.
+I have a tortoise named Karl. -> We had to put Karl down.
+My email is vera@fox.example. -> New email: vera@elk.example, the old one doesn't work any more.
+My office is room 12. -> New office: room 48.
+My mobile is 0151 555 0199. -> my new mobile: 0151 555 0144
+i live in narvik -> sorry i should have said, i moved to alta in may
+i work at lidl -> i forgot to mention, i left lidl in june
+"""
+
+NOT_SETTLED = """
+The florist is still open. -> We found a caterer.
+I'm looking for a flat in Turin. -> My sister found a flat in Turin.
+The bakery is still open on Sundays. -> We found a bakery in Graz.
+I'm looking for a cello teacher. -> I found a piano teacher.
+I need a car seat. -> I found a car.
+My knee hurts. -> My elbow is fine now.
+My knee hurts. -> My brother's knee is fine now.
+My car is red. -> My car is fine now.
+My daughter is diabetic. -> My daughter is fine now.
+The painter starts on 4 May. -> The plumber can't come before 11 May.
+The painter starts on 14 May. -> The painter can't come before 11 May.
+The lease ends on 31 May. -> I can't come before 11 June.
+I swim on Tuesdays. -> I changed to cycling on Tuesdays.
+I work from home on Fridays. -> I changed to working late on Mondays.
+I weigh 92 kg. -> My suitcase is down to 20 kg.
+I run 10 km a week. -> I'm up to 18 pages of my thesis.
+I lift 60 kg. -> I'm down to 85 kg.
+We have 20 guests on Friday. -> We have 30 guests on Saturday now.
+The choir has 30 singers. -> We have 4 solo singers now.
+My brother has 2 kids. -> I have 3 kids now.
+We picked a walnut table. -> We dropped a plate on the walnut table.
+I met Tom in Rome. -> I cancelled Rome.
+I picked up the parcel. -> I dropped the parcel at the shop.
+My uncle Piet lives in Delft. -> Uncle Jan died.
+I have a dog called Bruno. -> Bruno's brother died.
+My cat is called Minka. -> New cat: Mia!
+I rent a flat in Ghent. -> If I bought a house in Bruges, would I lose the rent subsidy?
+I'm on the starter plan. -> If I upgrade to the pro plan, do I get exports?
+I live in Hull. -> Sure, and I live in Versailles, obviously.
+I hate gardening. -> Oh sure, I absolutely love pulling weeds in the rain.
+"""
+
+CORRECTED = """
+My appointment is on the 14th. -> Wait, it's the 15th. -> Ann's appointment is on the 15th.
+The exam is on Tuesday. -> oh wait, Wednesday -> The exam is on Wednesday.
+We need 30 plates. -> make it 35 -> Ann said: "We need 35 plates."
+The rent is due on the 1st. -> hold on, it's the 3rd -> The rent is due on the 3rd.
+Our gate is B12. -> sorry, B21 -> Ann's gate is B21.
+My landlord is called Novak. -> sorry, Nowak -> Ann's landlord is called Nowak.
+My teacher is called Anna. -> Thanks, Tom -> Ann's teacher is called Anna.
+"""
+
 
 def pairs(text: str) -> list[tuple[str, ...]]:
     return [tuple(line.split(" -> ")) for line in text.strip().splitlines()]
 
 
-@cases(("first", "then"), pairs(ENDED))
+@cases(("first", "then"), pairs(ENDED + SETTLED.lstrip()))
 @cases("who", [{"name": "Ann"}, {}])
 def test_a_change_ends_what_was_true(memory: Memory, first: str, then: str, who: dict[str, str]) -> None:
     flow = memory.flow(f"ended {first} {then} {len(who)}")
@@ -118,12 +200,41 @@ def test_a_change_ends_what_was_true(memory: Memory, first: str, then: str, who:
     assert old.text not in known(flow)
 
 
-@cases(("first", "then"), pairs(KEPT))
+@cases(("first", "then"), pairs(KEPT + NOT_SETTLED.lstrip()))
 def test_what_only_looks_like_a_change_ends_nothing(memory: Memory, first: str, then: str) -> None:
     flow = memory.flow(f"kept {first} {then}")
     (old,) = tell(flow, first, name="Ann").steps
     tell(flow, then, name="Ann")
     assert old.text in known(flow)
+
+
+@cases(("first", "then", "fact"), pairs(CORRECTED))
+def test_a_bare_value_corrects_the_statement_before(memory: Memory, first: str, then: str, fact: str) -> None:
+    flow = memory.flow(f"corrected {first} {then}")
+    history = flow.session("monday").history
+    history.append(role="user", content=first, name="Ann")
+    history.append(role="assistant", content="Noted.")
+    tell(flow, then, name="Ann")
+    assert known(flow) == [fact]
+
+
+def test_a_fact_ends_among_many_of_its_person(memory: Memory) -> None:
+    flow = memory.flow("many")
+    others = [f"My {thing} comes from {place}." for thing, place in zip(THINGS, PLACES, strict=True)]
+    tell(flow, "We have about 80 guests.", *others, name="Ximena")
+    tell(flow, "We have 110 guests now.", name="Ximena")
+    assert [fact for fact in known(flow) if "guests" in fact] == ["Ximena's family has 110 guests now."]
+
+
+THINGS = ["venue", "cake", "band", "dress", "car", "flowers", "wine", "ring", "photographer", "priest"]
+PLACES = ["Oaxaca", "Puebla", "Lima", "Quito", "Bogota", "Cusco", "Cali", "Merida", "Tijuana", "Leon"]
+
+
+def test_a_measure_ends_none_of_several_that_it_may_mean(memory: Memory) -> None:
+    flow = memory.flow("several")
+    tell(flow, "I work 40 hours a week.", "I sleep 56 hours a week.", name="Ann")
+    tell(flow, "I'm down to 32 hours a week.", name="Ann")
+    assert len(known(flow)) == 3
 
 
 def test_a_correction_may_stand_in_a_sentence_of_its_own(memory: Memory) -> None:

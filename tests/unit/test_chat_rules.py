@@ -182,5 +182,46 @@ def test_statements_joined_by_commas_are_facts_of_their_own() -> None:
     found = texts("budget is 18k, the fitter is Mr Huber, he starts on 4 August")
     assert found == [
         "According to Alice: Budget is 18k.",
-        "According to Alice: The fitter is Mr Huber, he starts on 4 August.",
+        "According to Alice: The fitter is Mr Huber.",
+        "According to Alice: The fitter Mr Huber starts on 4 August.",
     ]
+
+
+@cases(
+    ("line", "expected"),
+    [
+        ("My parents live in Umeå and I live in Luleå.", ["Alice's parents live in Umeå.", "Alice lives in Luleå."]),
+        ("My mum is a nurse but I'm a teacher.", ["Alice's mum is a nurse.", "Alice is a teacher."]),
+        ("My dog is called Fips, he is four.", ["Alice's dog is called Fips.", "Alice's dog Fips is four."]),
+        (
+            "My boss is Ms Vega and she works from Oslo.",
+            ["Alice's boss is Ms Vega.", "Alice's boss Ms Vega works from Oslo."],
+        ),
+        ("My sister and I own a kayak.", ["Alice's sister and Alice own a kayak."]),
+        ("My mother told my aunt, she cried.", ["Alice's mother told their aunt, she cried."]),
+        ("I live in Bath and if I moved to York, would I pay more?", ["Alice lives in Bath."]),
+        ("I just sold my boat, can I deduct the mooring fee?", ["Alice just sold their boat."]),
+        ("If I sold my boat, could I deduct the mooring fee?", []),
+        ("Unless I move to Faro, can I keep my doctor?", []),
+        ("I'm down to 85 kg.", ["Alice is down to 85 kg."]),
+        ("Down to 88 kg now!", ["Alice is down to 88 kg now."]),
+        ("new job title: lead analyst", ["Alice's new job title is lead analyst."]),
+        ("Email: tom@b.example", ["Alice's email is tom@b.example."]),
+        ("My heating works.", ["Alice's heating works."]),
+        ("My knee is fine now.", ["Alice's knee is fine now."]),
+        ("I take ramipril.", ["Alice takes ramipril."]),
+        ("I'm asthmatic.", ["Alice is asthmatic."]),
+        ("Hoppel passed away.", ["According to Alice: Hoppel passed away."]),
+        ("There are 5 kids at the daycare now.", ["According to Alice: There are 5 kids at the daycare now."]),
+        ("Nunca uso gorra.", ['Alice said: "Nunca uso gorra."']),
+        ("Sempre uso óculos.", ['Alice said: "Sempre uso óculos."']),
+        ("My turn.", []),
+        ("Sure, and I'm the King of Sweden.", []),
+        ("Right, and I have a yacht in Monaco, obviously.", []),
+        ("Oh yeah, I totally can't wait to squeeze into seat 34B again.", []),
+        ("Sure, and I'm allergic to wasps.", ["Alice is allergic to wasps."]),
+        ("Oh, I really can't wait to see my sister again.", ["Alice really cannot wait to see their sister again."]),
+    ],
+)
+def test_short_and_joined_statements_are_facts_if_they_are_meant(line: str, expected: list[str]) -> None:
+    assert texts(line) == expected

@@ -169,7 +169,7 @@ def test_a_system_states_nothing_and_a_tool_little() -> None:
         ("Never schedule meetings on Fridays", "The user wants the assistant never to schedule meetings on Fridays."),
         (
             "pls keep your replies under 100 words",
-            "The user wants the assistant to keep the assistant's replies under 100 words.",
+            "The user wants the assistant to keep its replies under 100 words.",
         ),
         ("Round prices to 5 cents when you quote me", 'The user wants: "Round prices to 5 cents when you quote me."'),
         ("litres everywhere, never gallons", "The user wants litres everywhere, never gallons."),
@@ -375,21 +375,21 @@ def test_what_an_assistant_did_has_an_object(text: str) -> None:
 
 
 @cases(
-    ("lines", "fact"),
+    ("lines", "expected"),
     [
-        (("…Do you smoke?", "Not anymore."), "Alice does not smoke anymore."),
-        (("…Are you still working at Google?", "Not any more."), "Alice is not working at Google anymore."),
-        (("Carol lives in Rome.",), "According to Alice: Carol lives in Rome."),
-        (("Bob works at Google. He is a manager.",), "According to Alice: Bob works at Google; he is a manager."),
-        (("My friend Carol lives in Rome. She is a dentist.",), "Alice's friend Carol lives in Rome; she is a dentist."),
-        (("I got a dog! His name is Rex.",), "Alice got a dog; his name is Rex."),
-        (("My sister Emma is a doctor. She has two kids.",), "Alice's sister Emma is a doctor; she has two kids."),
+        (("…Do you smoke?", "Not anymore."), ["Alice does not smoke anymore."]),
+        (("…Are you still working at Google?", "Not any more."), ["Alice is not working at Google anymore."]),
+        (("Carol lives in Rome.",), ["According to Alice: Carol lives in Rome."]),
+        (("Bob works at Google. He is a manager.",), ["According to Alice: Bob works at Google.", "According to Alice: Bob is a manager."]),
+        (("My friend Carol lives in Rome. She is a dentist.",), ["Alice's friend Carol lives in Rome.", "Alice's friend Carol is a dentist."]),
+        (("I got a dog! His name is Rex.",), ["Alice got a dog; his name is Rex."]),
+        (("My sister Emma is a doctor. She has two kids.",), ["Alice's sister Emma is a doctor.", "Alice's sister Emma has two kids."]),
         (("…Which router do you have?", "It's a black Fritz!Box 7590 router with antennas."),
-         'Asked "Which router do you have?", Alice said: "It\'s a black Fritz!Box 7590 router with antennas."'),
+         ['Asked "Which router do you have?", Alice said: "It\'s a black Fritz!Box 7590 router with antennas."']),
     ],
 )  # fmt: skip
-def test_what_is_told_of_others_to_an_assistant_is_kept(lines: tuple[str, ...], fact: str) -> None:
-    assert alices(*lines) == [fact]
+def test_what_is_told_of_others_to_an_assistant_is_kept(lines: tuple[str, ...], expected: list[str]) -> None:
+    assert alices(*lines) == expected
 
 
 FENCED = "<memory>She lives in Rome.</memory> I moved to Porto."

@@ -96,12 +96,17 @@ def _expand(source: str) -> str:
 
 
 _TELLING = re.compile(rf"\b(?:{_TABLES['telling']}|{_PARTS['CHANGED']})\b", re.IGNORECASE)
+_GROUP = re.compile(
+    rf"^@'s (?:team|family|group) (?=(?:(?:has|have|is|also|just|finally|now|recently|already)\b|(?:{'|'.join(_VERBS)})\b))",
+    re.IGNORECASE,
+)
+"""What the team or the family of the person gave up is over for the person too."""
 _FOR_A_TIME = re.compile(_TABLES["for_a_time"], re.IGNORECASE)
 
 
 def find_changes(part: ParsedStatement) -> list[Change]:
     """Return the changes that a part of a statement tells."""
-    clause = part.wording.marked
+    clause = _GROUP.sub("@ ", part.wording.marked)
     if not _TELLING.search(clause):
         return []
     changes: list[Change] = []
@@ -132,6 +137,8 @@ def _may_die(over: str) -> bool:
 
 _ATTITUDES = word_set(_TABLES["attitudes"])
 _POSSESSION = word_set(_TABLES["possession"])
+_DECISIONS = word_set(_TABLES["decisions"])
+"""Verbs of decisions, which are past in form, but true until they are taken back."""
 _TIERS = word_set(_TABLES["tiers"])
 _TIER_NAMES = word_set(_TABLES["tier_names"])
 _OF_KIND = {name: number for number, line in enumerate(_TABLES["kinds"]) for name in line.split()}
@@ -147,7 +154,8 @@ def ends(change: Change, old: ParsedStatement) -> bool:
     wording = old.wording
     if wording.polarity != "is" or wording.moods - {"will"} or _is_of_other_person(change, old):
         return False
-    if wording.past or _ATTITUDES & _verbs(old):
+    decided = change.kind in ("lost", "stopped", "replaced") and _is_decision(old)
+    if (wording.past and not decided) or _ATTITUDES & _verbs(old):
         return False
     if change.over:
         return _names_object(change, old)
@@ -161,6 +169,14 @@ def _verbs(old: ParsedStatement) -> frozenset[str]:
     return frozenset(word.removesuffix("<") for word in words[at : at + 2])
 
 
+def _is_decision(old: ParsedStatement) -> bool:
+    verbs = _verbs(old)
+    if "go" in verbs:  # "went with the oak floor"
+        return not verbs.isdisjoint(("with", "for"))
+    picked_up = "up" in verbs and "sign" not in verbs
+    return not _DECISIONS.isdisjoint(verbs) and not picked_up
+
+
 def _is_of_other_person(change: Change, old: ParsedStatement) -> bool:
     """Return True if the fact is about another person than the change."""
     whose = frozenset(stems(old.wording.whose)) & KIN
@@ -170,27 +186,32 @@ def _is_of_other_person(change: Change, old: ParsedStatement) -> bool:
 
 def _names_object(change: Change, old: ParsedStatement) -> bool:
     """Return True if the fact is about the thing itself: "a car", not "a car insurance"."""
-    if change.kind == "lost" and not (_POSSESSION & _verbs(old) or old.wording.whose != "@"):
+    if change.kind == "lost" and not (_POSSESSION & _verbs(old) or old.wording.whose != "@" or _is_decision(old)):
         return False
     if not set(change.over) <= set(stems(old.wording.plain)):
         return False
     if old.wording.whose != "@" and set(change.over) <= set(stems(old.wording.whose)):
         return True
     listed = _SUBJECTS.sub("", old.wording.plain)
-    return " and " not in listed and " or " not in listed and names_thing(change.over[-1], old.wording.plain)
+    if " and " in listed or " or " in listed:
+        return False
+    return names_thing(change.over[-1], old.wording.plain, as_name=change.kind == "died")
 
 
 _SUBJECTS = re.compile(r"^(?:@ and [^\W\d_]+|[^\W\d_]+ and @)")
 
 
-def names_thing(stem: str, plain: str) -> bool:
-    """Return True if a statement has a word as its verb, or as a noun before no other noun: not "car" in "car insurance"."""
+def names_thing(stem: str, plain: str, as_name: bool = False) -> bool:
+    """Return True if a statement has a word as its verb, or as a noun before no other noun: not "car" in "car insurance".
+
+    `as_name`: a name is enough, whatever follows: "Piet lives in Delft".
+    """
     words = _LOOSE_WORD.findall(plain.rstrip(".!"))
     for number, word in enumerate(words):
         if stem not in stems(word):
             continue
         following = words[number + 1] if number + 1 < len(words) else ""
-        if number and words[number - 1] == "@":
+        if (number and words[number - 1] == "@") or (as_name and word[0].isupper()):
             return True
         if not following[:1].isalpha() or following.lower() in _AFTER_OBJECT or following[0].isupper():
             return True
@@ -271,6 +292,8 @@ _COUNTED = word_set("has have need weigh cost pay earn sleep take own employ mea
 def find_swap(new: Meaning, old: Meaning) -> Swap | None:
     """Return the place in which two statements differ; None if they differ in more than one, or in none."""
     one, two = new.words, old.words
+    if one[:2] == ("@s", "new") and SEVERAL.isdisjoint(one[2:3]):
+        one = ("@s", *one[2:])
     if ("@s" in one[:1]) != ("@s" in two[:1]):  # "The standup is at nine" can be about "my standup"
         one, two = ("@s", *(word for word in one if word != "@s")), ("@s", *(word for word in two if word != "@s"))
     start, end = 0, 0
@@ -281,6 +304,8 @@ def find_swap(new: Meaning, old: Meaning) -> Swap | None:
     mine, theirs = one[start : len(one) - end], two[start : len(two) - end]
     if not mine or not theirs or max(len(mine), len(theirs)) > MAX_VALUE or not (new.english and old.english):
         return None
+    if not {"@", "@s"}.isdisjoint((*mine, *theirs)):
+        return None
     before, after = one[:start], one[len(one) - end :]
     return Swap((*before, *after), before, after, mine, theirs)
 
@@ -288,7 +313,7 @@ def find_swap(new: Meaning, old: Meaning) -> Swap | None:
 def replaces(swap: Swap, new: ParsedStatement, old: ParsedStatement, cue: Cue) -> bool:
     """Return True if the value of the new statement takes the place of the old one."""
     frame = [word for word in swap.frame if word not in _EMPTY_FRAME]
-    if not frame or {"not", "never"} & {*swap.new, *swap.old}:
+    if not frame or {"not", "never"} & {*swap.new, *swap.old} or _is_of_other_time(swap):
         return False
     if cue == "strong":
         return True
@@ -318,6 +343,16 @@ def replaces(swap: Swap, new: ParsedStatement, old: ParsedStatement, cue: Cue) -
     if verb == "use" and not swap.after:
         return bool(kinds[0] & kinds[1]) or bool({*swap.new[1:]} & {*swap.old[1:]})
     return verb in _SINGLE or len(frame) > 1
+
+
+def _is_of_other_time(swap: Swap) -> bool:
+    """Return True if number and day differ, but not what is counted, or only one number is narrowed: "6 vegan guests"."""
+    new, old = {*swap.new}, {*swap.old}
+    counted = {word for word in new & old if not word[0].isdigit()} - TIMES
+    if counted and (new ^ old) & TIMES and any(word[0].isdigit() for word in new ^ old):
+        return True
+    numbers = [[word[0].isdigit() for word in words] for words in (swap.new, swap.old)]
+    return bool(swap.after) and numbers[0][0] and numbers[1] == [True] and len(numbers[0]) > 1 and not numbers[0][-1]
 
 
 def _is_measure(swap: Swap) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
@@ -64,7 +65,8 @@ _USER_FIELDS = ("user", "user_id", "user_name")
 _decode_metadata = typed.decoder(dict[str, Any])
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True)
+class Chunk:
     """The turns of a session to consolidate, earlier turns for context, and the sequence number of the last fact (`head`)."""
 
     session: Session
@@ -74,7 +76,7 @@ class Chunk(NamedTuple):
     used: Mapping[str, Sequence[tuple[int, int]]] | None = None
     """The passages that are evidence of facts, by entry, if the turns were consolidated before; otherwise None."""
 
-    @property
+    @cached_property
     def turns(self) -> list[Turn]:
         return to_turns([*self.before, *self.entries], self.session)
 
@@ -175,7 +177,7 @@ def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracte
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     stated = [one for one in extracted.candidates if one.sources[0].id in fresh]
-    turns = to_turns(chunk.entries, chunk.session)
+    turns = [turn for turn in chunk.turns if turn.id in fresh]
     stated += quote_planted(turns, stated)
     known = [one for one in stated if _is_used(one.sources[0], chunk.used)]
     new = [one for one in stated if not _is_used(one.sources[0], chunk.used)] if known else stated

@@ -106,6 +106,11 @@ _ACCENTED = frozenset(
 )
 
 
+def is_frequent_word(word: str) -> bool:
+    """Return True for a frequent word of English: not a name in small letters."""
+    return word.lower() in _load_vocabulary()[0]
+
+
 _THIRD_PERSON = re.compile(r"@ [a-z]{2,}s ")
 _TELLING = word_set("is a an am was")
 """Words that other languages have too, but that are frequent in English."""

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 MAX_SAME_WORDS = 4
 MAX_SAME_TOPIC = 8
 MAX_SIMILAR = 6
+MIN_STRIPPED = 8
 PAGE = 5000
 
 
@@ -90,10 +91,11 @@ class NeighbourSearch:
         keyed = [self._find_keys(one) for one in candidates]
         by_key = self._reach.read(lambda tx: self._find_by_key(tx, keyed))
         neighbours = [one._replace(found=tuple(stored)) for one, stored in zip(keyed, by_key, strict=True)]
-        alike = self._find_similar(list(dict.fromkeys(one.candidate.text for one in neighbours if not one.is_known)))
+        open_ = [_strip_person(one.candidate) for one in neighbours if not one.is_known]
+        alike = self._find_similar(list(dict.fromkeys(open_)))
         for number, one in enumerate(neighbours):
             if not one.is_known:
-                rows = (*one.found, *alike.get(one.candidate.text, ()))
+                rows = (*one.found, *alike.get(_strip_person(one.candidate), ()))
                 neighbours[number] = one._replace(found=tuple({row.id: row for row in rows}.values()))
         self.similar.learn(
             [one.candidate.text for one in neighbours] + [stored.content for one in neighbours for stored in one.found]
@@ -136,6 +138,18 @@ class NeighbourSearch:
             text: [stored[docid] for docid in docids if docid in stored]
             for text, docids in zip(texts, near, strict=True)
         }
+
+
+def _strip_person(candidate: Candidate) -> str:
+    """Return a statement without its person, whose name would make all facts about that person similar."""
+    text, person = candidate.text, subject_person(candidate.subject) if candidate.subject else ""
+    name = "the user" if is_unnamed(person) else person.split()[0] if person else ""
+    start = text.lower().find(name) if len(name) > 1 else -1
+    if start < 0:
+        return text
+    before = text[:start].removesuffix("According to ").removesuffix("According to")
+    after = text[start + len(name) :].removeprefix("'s").removeprefix("'").lstrip(": ")
+    return f"{before}{after}" if len(after) >= MIN_STRIPPED else text
 
 
 class Similarities:

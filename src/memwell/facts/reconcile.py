@@ -16,6 +16,7 @@ from typing import NamedTuple
 from .changes import Change, Cue, ends, find_changes, find_cue, find_swap, names_thing, replaces, split_clauses
 from .datatypes import Action, Candidate, KnownFact, ReasonCode, is_unnamed
 from .meaning import difference, is_same
+from .outcomes import Outcome, concludes, find_outcomes
 from .wording import (
     ParsedStatement,
     Topic,
@@ -253,12 +254,14 @@ def _find_superseded(
     parts = [part for part in (new, *clauses) if not part.wording.moods & UNREAL_MOODS]
     changes = [change for part in parts for change in find_changes(part)]
     cue = "strong" if candidate.kind == "correction" else cue
+    outcomes = [outcome for part in parts for outcome in find_outcomes(part, changed=cue == "strong")]
     found = []
     for other in others:
         reasons = (_contradiction_reason(part, other) for part in parts)
-        reason = next(filter(None, reasons), None) or _change_reason(new, changes, other)
+        reason = next(filter(None, reasons), None) or _change_reason(new, changes, outcomes, other)
         if reason:
             found.append((other, reason))
+    found = _drop_ambiguous(found)
     if not found:
         swapped = [other for other in others if any(_is_swapped(part, other, cue) for part in parts)]
         newest = max(swapped, key=lambda other: (other.known.day, other.known.similarity), default=None)
@@ -270,10 +273,20 @@ def _find_superseded(
     return found
 
 
-def _change_reason(new: ParsedStatement, changes: Sequence[Change], other: _Neighbour) -> str | None:
+def _change_reason(
+    new: ParsedStatement, changes: Sequence[Change], outcomes: Sequence[Outcome], other: _Neighbour
+) -> str | None:
     if _is_history(new, other):
         return None
-    return next((f"change_{change.kind}" for change in changes if ends(change, other.parsed)), None)
+    changed = (f"change_{change.kind}" for change in changes if ends(change, other.parsed))
+    settled = (f"outcome_{one.kind}" for one in outcomes if concludes(one, other.parsed, other.known.text))
+    return next(changed, None) or next(settled, None)
+
+
+def _drop_ambiguous(found: list[tuple[_Neighbour, str]]) -> list[tuple[_Neighbour, str]]:
+    """Drop facts that end because of a measure alone, if there are several: it is unclear which one it is."""
+    measured = [reason for _, reason in found if reason == "outcome_level"]
+    return [one for one in found if one[1] != "outcome_level"] if len(measured) > 1 else found
 
 
 def _is_swapped(part: ParsedStatement, other: _Neighbour, cue: Cue) -> bool:

@@ -284,7 +284,7 @@ def mark_person(text: str, subject: str | None) -> str:
     names = {name for name in (person, *person.split()[:1]) if len(name) > 1 and not is_unnamed(person)}
     for name in [*sorted(names, key=len, reverse=True), "the user"]:
         if name in lowered:
-            text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
+            text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@]|\.\w)", "@", text, flags=re.IGNORECASE)
     words = cue_words(text)
     for rule in () if _REWRITTEN.isdisjoint(words) else REWRITES:
         if not rule.cues.isdisjoint(words):

@@ -120,7 +120,8 @@ class _Conversation:
         groups, dropped = select_groups(parsed, settled, corrected, context)
         self.dropped += dropped
         for group in groups:
-            yield self._phrase_statements(parsed, group, asking if group[0] == statements[0] else None)
+            for part in _split_group(group) if self._alone else [group]:
+                yield self._phrase_statements(parsed, part, asking if part[0] == statements[0] else None)
         if self._alone:
             for one in parsed.attachments:
                 phrase = Phrase(phrase_attachment(one.text, self._speaker(turn)))
@@ -206,6 +207,20 @@ class _Conversation:
         others = [name for name in self._people if name != turn.speaker]
         group = self._groups.find(words) if words else None
         return Speaker(turn.speaker, others[0] if len(others) == 1 else None, group)
+
+
+def _split_group(group: Group) -> Iterator[Group]:
+    """Split a group before statements whose pronoun is replaced by what it means, because each fact can change on its own."""
+    start = 0
+    for n in range(1, len(group)):
+        one = group[n]
+        resolved = resolve_pronoun(one.text, [group[n - 1].text]) if one.english and one.dangling else None
+        if resolved:
+            yield group[start:n]
+            start = n
+            own = one.own or resolved[:3].lower() in ("my ", "our")
+            group = (*group[:n], one._replace(text=resolved, dangling=False, own=own), *group[n + 1 :])
+    yield group[start:]
 
 
 def _to_candidate(

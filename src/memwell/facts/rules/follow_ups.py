@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,11 +27,16 @@ from .statement import Statement, content_stems
 
 MAX_AMENDMENT = 80
 """Maximum length of a correction that consists of a value."""
-_MARK = r"actually|no|nope|sorry|correction|wait|oops|my mistake|my bad|i meant?(?: to say)?|make (?:that|it)|rather"
+_MARK = (
+    r"actually|no|nope|sorry|correction|wait|hold on|hang on|oops|whoops|my mistake|my bad|typo|i meant?(?: to say)?"
+    r"|make (?:that|it)|rather"
+)
 _RETRACTION = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
 _AMENDMENT = re.compile(
-    rf"\W*(?=(?:it's |it is |that's )?(?:{_MARK}|{_RETRACTION})\b)"
-    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|it is|it was|that's|it should (?:be|say)|i have|the)\b[\s,:.!–-]*){{1,6}})"
+    rf"\W*(?:(?:oh|ah|hmm?|um|uh|ugh|argh|well|ok|okay|and|but|so)\b[\s,.!:–-]*){{0,2}}(?=(?:it's |it is "
+    rf"|that's )?(?:{_MARK}|{_RETRACTION})\b)"
+    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|its|it is|it was|that's|it should (?:be|say)|i have|on|at|in"
+    rf"|the)\b[\s,:.!–-]*){{1,6}})"
     r"(?P<new>[^,;.!?\n]{1,40})[.!]*",
     re.IGNORECASE,
 )
@@ -42,12 +48,17 @@ _SORTS = {
     "month": rf"\b{_MONTH}\b",
     "weekday": r"\b(?i:mon|tues|wednes|thurs|fri|satur|sun)day\b",
     "time": r"\b(?:\d{1,2}(?::\d\d)? ?(?i:[ap]\.?m\b\.?|o'clock)|\d{1,2}:\d\d|noon|midnight)",
+    "ordinal": r"\b\d{1,2}(?:st|nd|rd|th)\b(?! of)",
     "reference": r"#\w+",
+    "code": r"\b(?:\d+[A-Z]+|[A-Z]+-?\d+)\w*\b",
     "year": r"\b(?:19|20)\d\d\b",
     "number": rf"\b(?:\d[\d.,]*\d|\d|(?i:{_NUMBER}))\b",
     "name": r"(?<!^)\b(?!I\b)[A-Z]\w+(?: [A-Z]\w+)*",
 }
 _PATTERNS = {sort: re.compile(pattern) for sort, pattern in _SORTS.items()}
+_NUMBERED = re.compile(r"\b\d+[A-Za-z]?\b")
+MIN_ALIKE = 0.6
+"""Minimum similarity of the spelling of a name and its correction."""
 _SMALL = re.compile(r"\b(?:in|on|at|the|a|an|of|for|by|is|it|to)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
@@ -56,23 +67,35 @@ def amend(earlier: str, new: str, explicit: bool) -> str | None:
     """Return an earlier statement with the corrected value; None if it is unclear which value to replace."""
     for sort, pattern in _PATTERNS.items():
         right = pattern.search(f" {new}")
-        if right and (explicit or sort != "name"):
-            return _replace_value(earlier, pattern, right[0], _words(new.replace(right[0], " ")))
+        if right and (explicit or sort != "name" or right[0] == new):
+            text = _replace_value(earlier, pattern, right[0], _words(new.replace(right[0], " ")), alike=not explicit)
+            return text if text or sort != "code" else _replace_value(earlier, _NUMBERED, right[0], set())
     return None
 
 
-def _replace_value(earlier: str, pattern: re.Pattern[str], right: str, named: set[str]) -> str | None:
-    """Replace the only value that matches `pattern`; if `named` has nouns ("three kids"), the value beside a noun."""
+def _replace_value(
+    earlier: str, pattern: re.Pattern[str], right: str, named: set[str], alike: bool = False
+) -> str | None:
+    """Replace the only value that matches `pattern`; if `named` has nouns ("three kids"), the value beside a noun.
+
+    `alike`: replace a name only if it is spelt like the new one, because "Sorry, Tom" may address Tom.
+    """
     if not named <= _words(earlier):
         return None
     wrong = []
     for match in pattern.finditer(earlier):
         around = [*earlier[: match.start()].split()[-1:], *earlier[match.end() :].split()[:1]]
+        if alike and pattern is _PATTERNS["name"] and not _is_spelt_alike(match[0], right):
+            continue
         if not named or named & _words(" ".join(around)):
             wrong.append(match)
     if len(wrong) != 1 or wrong[0][0] == right:
         return None
     return earlier[: wrong[0].start()] + right + earlier[wrong[0].end() :]
+
+
+def _is_spelt_alike(one: str, other: str) -> bool:
+    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio() >= MIN_ALIKE
 
 
 def _words(text: str) -> set[str]:

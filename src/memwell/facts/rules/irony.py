@@ -116,6 +116,41 @@ _LOVES_BURDEN = re.compile(
 _WOULD = re.compile(r"\bwould\b|'d\b", re.IGNORECASE)
 
 
+_AGREES = (
+    r"\W*(?:(?:oh|ah|well|ha)[\s,]+)?(?:(?:sure|right|yeah|yep|yes|yup|of course|totally|absolutely)[\s,.!–—-]+){1,2}"
+)
+_AND_I = re.compile(rf"{_AGREES}and (?P<rest>.+)", re.IGNORECASE | re.DOTALL)
+_OF_COURSE = re.compile(r"[,\s–—-](?:obviously|clearly|naturally|of course|duh)\W*\Z", re.IGNORECASE)
+_ABSURD = re.compile(
+    r"\b(?:i am|i'm|im|my name is) (?:the |a )?(?:king|queen|pope|emperor|president|tooth fairy|santa|easter bunny"
+    r"|dalai lama|batman"
+    r"|superman|prime minister|sultan|tsar|prince|princess|unicorn|martian|millionaire|billionaire)\b"
+    r"|\b(?:pigs|cows|elephants) (?:can |could |might )?fly|\bmoon is made of\b|\bhell (?:has|just)? ?fr(?:oze|ozen|eezes)\b",
+    re.IGNORECASE,
+)
+_FALSE_DELIGHT = re.compile(
+    r"\W*(?:(?:oh|ah|well)[\s,]+)?(?:yeah|yes|sure|right|great|joy|wonderful|fantastic|brilliant|perfect|lovely|goody)[\s,.!–—-]+"
+    r"(?:i|we)(?:'m| am| are| do)? (?:(?:simply|just|absolutely|totally|really|so|truly)\s+)+"
+    r"(?:can't wait|can not wait|cannot wait|can hardly wait|love|adore|enjoy)\b(?P<rest>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNPLEASANT = re.compile(
+    rf"\b(?:{_BURDEN}|again|another|yet|wet|rain|mud|cold|heat|dark|traffic|hours?|[\w-]+-hours?|overtime|queue|squeez\w+|pull\w*|scrub\w*"
+    r"|dentist|taxes|paperwork|meetings?|noise|sweat\w*|delays?|weeds|bugs|mosquitoes|the next)\b",
+    re.IGNORECASE,
+)
+_PLEASANT = re.compile(r"\b(?:see|meet|visit|hug|go back|come back|return|hear from|be with|hold)\b", re.IGNORECASE)
+
+
+def _is_false_agreement(text: str) -> bool:
+    """Return True for "Sure, and I'm the Pope" and "Oh yeah, I just can't wait to queue again"."""
+    agreed = _AND_I.fullmatch(text)
+    if agreed and (_OF_COURSE.search(agreed["rest"]) or _ABSURD.match(agreed["rest"])):
+        return True
+    delight = _FALSE_DELIGHT.fullmatch(text)
+    return bool(delight and _UNPLEASANT.search(delight["rest"]) and not _PLEASANT.search(delight["rest"]))
+
+
 def is_praise_of_trouble(text: str) -> bool:
     """Return True for "Great, another crash", which may be meant as it is said or not."""
     praise = _PRAISE_OPENING.fullmatch(text[:_SAMPLE].replace("’", "'"))
@@ -134,6 +169,7 @@ def find_tone(text: str, following: str = "", ironic: bool = False) -> Tone:
         _IRONIC.search(text)
         or _TAKEN_BACK.match(text)
         or _LOVES_BURDEN.search(text)
+        or _is_false_agreement(text)
         or (ironic and _DELIGHT.search(text))
     ):
         return Tone.IRONIC

@@ -314,6 +314,59 @@ _MOMENT = re.compile(
 """Statements about this moment, and farewells of a chat."""
 
 
+_SUBJECT = (
+    r"(?!(?:it|that|this|there|these|those|here|he|she|they|we|i|you|what|who|which|everything|nothing|all|and|but|so|if|when"
+    r"|who|one|someone|somebody|nobody|another)\b)[\w'’-]+(?: [\w'’-]+){0,3}?"
+)
+_HAPPENED = re.compile(
+    rf"\W*{_SUBJECT} (?:(?:has|have|had|just|sadly|suddenly|recently|peacefully) )*(?:died|passed (?:away|on)"
+    rf"|flew (?:away|off)|ran (?:away|off)"
+    r"|run away|escaped|expired|(?:got|was|were|is|are|(?:has|have) been) (?:run over|stolen|put (?:down|to sleep)"
+    r"|killed|dead|gone|divorced|fixed|repaired|replaced"
+    r"|fired|promoted|cancelled|canceled|sold|lost)|retired|resigned|moved (?:away|out|in)|fell through|broke (?:down|up))\b"
+    r"|\W*(?:i|we) (?:just )?(?:had to|have to) put [\w ]{1,30} (?:down|to sleep)\b",
+    re.IGNORECASE,
+)
+"""An end of somebody or something: "Rex died". It is a fact, however short it is."""
+_OWN_STATE = re.compile(
+    r"\W*(?:my|our) (?!(?:god|gosh|bad|pleasure|turn|goodness|word|guess|point|question|fault|mistake|thoughts?"
+    r"|apologies|condolences"
+    r"|head hurts)\b)(?:[a-z][\w-]*|[A-Z]\w+)(?: [a-z][\w-]*)?? "
+    r"(?:(?:doesn't|don't|does not|do not|can't|cannot|won't|can) [a-z]+|[a-z]{2,}(?:s|ed)|broke|hurts?|began|fell|froze"
+    r"|(?:is|are|was|feels?|has) (?:\w+ ){0,2}\w+)(?: (?:again|now|already))?\W*",
+    re.IGNORECASE,
+)
+"""A short statement about something of the speaker's: "My heating works"."""
+_IS_WELL = re.compile(
+    rf"\W*{_SUBJECT} (?:is|are|works?|feels?|looks?) (?:(?:all|much|totally|completely|quite) )?(?:fine|ok|okay|good"
+    rf"|better|great|easy"
+    r"|well|alright)? ?(?:now|again)\W*"
+    rf"|\W*{_SUBJECT} (?:is|are) (?:now )?(?:the|my|our) (?:real |main |big |biggest )?(?:problem|issue|hard part"
+    rf"|bottleneck|worst|hardest)\b",
+    re.IGNORECASE,
+)
+_MEASURE = re.compile(r"\d[\d.,/:]*\s?(?:[a-z%€$£°]|\Z)", re.IGNORECASE)
+
+
+def _tells_plainly(statement: Statement) -> bool:
+    """Return True for a statement that is a fact although it is short: an end, a state, a solved problem, a measure."""
+    if not statement.english or statement.to_other or not statement.content:
+        return False
+    if statement.own and _MEASURE.search(statement.text) and _OWN_MEASURE.match(statement.text):
+        return True
+    text = statement.text.replace("’", "'")
+    return (
+        any(pattern.match(text) for pattern in (_HAPPENED, _IS_WELL, _THERE_ARE))
+        or _OWN_STATE.fullmatch(text) is not None
+    )
+
+
+_OWN_MEASURE = re.compile(
+    r"\W*(?:i|we) (?:(?:am|are|weigh|was|were|need|have|earn|pay|do|run)|'m|'re)\b|\W*(?:i|we)'(?:m|re)\b",
+    re.IGNORECASE,
+)
+
+
 def _find_statement_drop(statement: Statement, alone: bool = False) -> Drop | None:
     """Return the reason to drop a statement without information."""
     if statement.wanted or (statement.kind in _LASTING and not (alone and _AGREES.match(statement.text))):
@@ -322,6 +375,8 @@ def _find_statement_drop(statement: Statement, alone: bool = False) -> Drop | No
         return Drop.LINK
     if not statement.english:
         return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None
+    if alone and _tells_plainly(statement):
+        return None
     if alone and _MOMENT.match(statement.text):
         return Drop.MOMENT
     if alone and _AGREES.match(statement.text):
@@ -416,7 +471,7 @@ def _is_always_kept(statement: Statement, context: Context) -> bool:
         return True
     if statement.tone is Tone.UNSURE:
         return statement.own
-    if context.alone and (_is_plain_fact(statement) or _tells_of_somebody(statement)):
+    if context.alone and (_is_plain_fact(statement) or _tells_of_somebody(statement) or _tells_plainly(statement)):
         return True
     if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
@@ -431,6 +486,9 @@ _PLAIN_FACT = re.compile(
     r"|costs?|lives?|works?|arrived?|broke|died|leaks?|crash(?:es|ed)|sits?|stays?"
     r"|closes?|opens?|expires?|belongs?|means?|cannot|can't|can|will|won't|gets?|makes?|joins?|wants?|prefers?|hates?|likes?|sends?|pays?|found|told|gave|handles?|owns?|reports?|approves?)\b",
     re.IGNORECASE,
+)
+_THERE_ARE = re.compile(
+    r"there (?:is|are|was|were|will be) (?:about |around |almost |over )?(?:\d|a dozen)", re.IGNORECASE
 )
 _SPECIFIC = re.compile(r"\d|(?<=\w )(?-i:[A-Z])[\w-]+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ...search.words import STOP_WORDS
 from ...text.fence import PREAMBLE
 from ...text.word_sets import load_words, word_set
+from .referents import resolve_pronoun
 
 MAX_SENTENCE = 600
 """Maximum length of a sentence. Longer ones are treated as data."""
@@ -99,6 +100,17 @@ _GOVERNED = re.compile(
     re.IGNORECASE,
 )
 """Words that may govern a base verb: in "I want to live in Rome and work at home", the second half is not a fact."""
+_MINE = re.compile(r"(?:my|our)\s", re.IGNORECASE)
+_MANY_DO = re.compile(
+    r"\w(?:s|ren|men|people)\s+(?:live|work|have|own|run|love|like|hate|play|speak|eat|drink|study|come)\b",
+    re.IGNORECASE,
+)
+_TELLS = re.compile(
+    r"\b(?:says?|said|thinks?|thought|tells?|told|knows?|knew|believes?|believed|hopes?|wants?|wanted|asks?|asked|claims?|claimed"
+    r"|insists?|means?|feels?|felt|if|when|because|since|while|that|who|which|before|after|until|both|between)\b",
+    re.IGNORECASE,
+)
+"""Words that may govern both halves: "My doctor says I sleep too little and I eat too much"."""
 MIN_WORDS = 2
 MIN_OWNED_WORDS = 4
 """Minimum number of words of a clause that begins with "my": "and my dog" is not a statement."""
@@ -107,19 +119,30 @@ MIN_OWNED_WORDS = 4
 def split_clauses(sentence: Sentence) -> list[Sentence]:
     """Split a sentence into clauses that can stand alone."""
     text = sentence.text
-    if len(text) > MAX_SENTENCE or text.endswith("?") or not _OWN.match(text):
+    of_mine = _MINE.match(text) is not None
+    if len(text) > MAX_SENTENCE or text.endswith("?") or not (of_mine or _OWN.match(text)):
         return [sentence]
     clauses, start, unsaid = list[Sentence](), 0, ""
     for joint in _JOINT.finditer(text):
         following = (joint[1] or joint[2] or "").lower()
         rest = len(text[joint.end() :].split())
-        subject = "" if following in _SUBJECTS else _implied_subject(text, start, joint)
+        if of_mine and not start and not _are_apart(text[: joint.start()], text[joint.end() :]):
+            continue
+        subject = "" if following in _SUBJECTS or of_mine else _implied_subject(text, start, joint)
         whole = len(text[start : joint.start()].split()) >= MIN_WORDS and (following != "my" or rest >= MIN_OWNED_WORDS)
         if whole and (following in _SUBJECTS or (following in _CHANGES and subject)):
             end = joint.start()
             clauses.append(Sentence(text[start:end], sentence.start + start, sentence.start + end, unsaid))
             start, unsaid = joint.end(), subject
     return [*clauses, Sentence(text[start:], sentence.start + start, sentence.start + len(text), unsaid)]
+
+
+def _are_apart(left: str, right: str) -> bool:
+    """Return True if "My parents live in Lund" and "I live in Ystad" are statements of their own."""
+    left = left.replace("’", "'")
+    return (_FINITE.search(left) or _MANY_DO.search(left)) is not None and not (
+        _TELLS.search(left) or _POINTS_BACK.search(right)
+    )
 
 
 def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
@@ -153,8 +176,9 @@ def split_off_question(sentence: Sentence, alone: bool = False) -> list[Sentence
         asks = _THEN_ASKS.search(sentence.text)
     else:
         return [sentence]
-    if asks is None:
+    if asks is None or _SUPPOSES.match(sentence.text):
         return [sentence]
+    asks = _THEN_SUPPOSES.search(sentence.text, 0, asks.start()) or asks
     middle = sentence.start + asks.start()
     question = sentence.text[asks.start() :].lstrip(" ,;–—-")
     return [
@@ -186,6 +210,15 @@ _CONFIRMS = re.compile(
     re.IGNORECASE,
 )
 MIN_BEFORE_QUESTION = 3
+_SUPPOSES = re.compile(
+    r"\W*(?:(?:and|but|so|ok|okay|well|hi|hey|also)\b[\s,]+){0,3}(?:if|unless|supposing|suppose|assuming|in case|provided|when"
+    r"|whenever|as long as|should (?:i|we)|were (?:i|we)|had (?:i|we))\b",
+    re.IGNORECASE,
+)
+"""The beginning of a condition. A question after it is about what is only supposed."""
+_THEN_SUPPOSES = re.compile(
+    r"(?:[,;–—-]\s*|\s)(?:and|but|so)\s+(?=(?:if|unless|supposing|in case|assuming)\b)", re.IGNORECASE
+)
 
 
 def is_chat_question(text: str) -> bool:
@@ -222,8 +255,10 @@ _NOUN_CLAUSE = rf"(?:(?:the|my|our|a third of|half of|most of|all) )(?:[\w'’-]
 _NAME_CLAUSE = rf"(?-i:[A-Z][\w'’-]+)(?: (?:and|from|in) (?-i:[A-Z])\w+)? {_VERB}\b"
 _NOT_LIKE = r"it['’]?s not (?:like|as if) (?:I|we)\b"
 _BARE_CLAUSE = r"(?:[a-z][\w-]{2,} ){1,2}(?:is|are)\b"
+_PRONOUN_CLAUSE = rf"(?:he|she)(?: (?:always|usually|only|also|never))? (?:{_VERB}|[a-z]{{3,}}s)\b"
 _SPLICE = re.compile(
-    rf"(?:,\s+|\s+[–—-]\s+|;\s+)(?:and\s+|but\s+|also\s+|plus\s+){{0,2}}(?={_OWN_CLAUSE}|{_NOUN_CLAUSE}|{_NAME_CLAUSE}|{_BARE_CLAUSE}|{_NOT_LIKE})",
+    rf"(?:,\s+|\s+[–—-]\s+|;\s+)(?:and\s+|but\s+|also\s+|plus\s+){{0,2}}(?={_OWN_CLAUSE}|{_NOUN_CLAUSE}|{_NAME_CLAUSE}|{_BARE_CLAUSE}|{_NOT_LIKE})"
+    rf"|(?:,\s+(?:and\s+)?|\s+and\s+|;\s+)(?={_PRONOUN_CLAUSE})",
     re.IGNORECASE,
 )
 _FINITE = re.compile(
@@ -238,6 +273,7 @@ _SUBORDINATE = re.compile(
 _QUOTED = re.compile(r"[\"“”«»]|(?<!\w)['‘]")
 MIN_REMARK = 3
 _POINTS_BACK = re.compile(r"\b(?:it|them|him|her|there|one|ones|instead|too|then|either|both)\W*\Z", re.IGNORECASE)
+_OPENS_WITH_PRONOUN = re.compile(r"(?:he|she)\b", re.IGNORECASE)
 _DEPENDENT = re.compile(r"(?:all|most|half|a third|some|none|both) of (?:them|which|whom)\b", re.IGNORECASE)
 
 
@@ -247,7 +283,7 @@ def split_remarks(sentence: Sentence) -> list[Sentence]:
     if (
         len(text) > MAX_SENTENCE
         or text.endswith("?")
-        or ("," not in text and " - " not in text and "–" not in text and ";" not in text and "—" not in text)
+        or not any(mark in text for mark in (",", " - ", "–", ";", "—", " and he ", " and she "))
     ):
         return [sentence]
     if _QUOTED.search(text):
@@ -262,6 +298,8 @@ def split_remarks(sentence: Sentence) -> list[Sentence]:
             or len(right.split()) < MIN_REMARK
             or _DEPENDENT.match(right)
         ):
+            continue
+        if _OPENS_WITH_PRONOUN.match(right) and resolve_pronoun(right, [left]) is None:
             continue
         if _POINTS_BACK.search(right) or _FINITE.search(left) is None or left.count("(") != left.count(")"):
             continue
@@ -325,12 +363,14 @@ _GREETINGS = re.compile(
 )
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”»)]*\Z|[吗嗎呢][。]?\Z")
 _SELF_WORDS = {
-    "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner",
-    "fr": "habite travaille aime veux suis ai vais mange",
-    "es": "vivo trabajo gusta quiero soy tengo voy encanta",
-    "it": "vivo abito lavoro amo voglio ho piace vado",
-    "pt": "moro vivo trabalho gosto quero sou tenho vou adoro",
-    "nl": "woon werk hou wil ga eet",
+    "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner nehme rauche trage "
+    "schlafe fahre brauche "
+    "vertrage immer nie niemals selten",
+    "fr": "habite travaille aime veux suis ai vais mange bois prends fume utilise dors conduis toujours jamais souvent rarement",
+    "es": "vivo trabajo gusta quiero soy tengo voy encanta uso bebo fumo llevo tomo duermo conduzco ceno nunca jamás siempre",
+    "it": "vivo abito lavoro amo voglio ho piace vado uso bevo mangio fumo prendo dormo guido sempre raramente",
+    "pt": "moro vivo trabalho gosto quero sou tenho vou adoro uso bebo fumo durmo tomo levo dirijo conduzo nunca jamais sempre",
+    "nl": "woon werk hou wil ga eet slaap neem gebruik fiets draag altijd nooit zelden",
 }
 """Words for statements about oneself. A short sentence may have no other words of its language."""
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ...text.word_sets import load_sections, word_set
 
 _GROUPS = load_sections(__package__, "groups")
+_GROUP_WORDS = [(group, frozenset(words)) for group, words in _GROUPS.items()]
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 PREFIX = 4
 """Minimum length of a word of the list that may be the beginning of a longer word."""
@@ -22,10 +23,8 @@ PREFIX = 4
 @lru_cache(maxsize=8192)
 def _group_of(word: str) -> str | None:
     """Return `team`, `family` or `others` for a word that tells who "we" are."""
-    for group, words in _GROUPS.items():
-        if any(word == one or (len(one) >= PREFIX and word.startswith(one)) for one in words):
-            return group
-    return None
+    beginnings = [word[:length] for length in range(PREFIX, len(word) + 1)]
+    return next((group for group, words in _GROUP_WORDS if word in words or not words.isdisjoint(beginnings)), None)
 
 
 class GroupCounts:
@@ -62,7 +61,8 @@ _HIS = "dad|father|brother|son|husband|boyfriend|uncle|nephew|grandpa|grandfathe
 _ANYBODY = (
     "partner|cousin|boss|manager|colleague|coworker|roommate|flatmate|neighbou?r|doctor|dentist|therapist|teacher|coach|mentor|friend|"
     "best friend|physio|lawyer|landlord|landlady|tutor|supervisor|trainer|accountant|assistant|nanny|cleaner|fitter"
-    "|caterer|electrician|plumber"
+    "|caterer|electrician|plumber|painter|roofer|gardener|mechanic|builder|carpenter|photographer|florist|vet|driver|instructor"
+    "|agent|nurse|surgeon|midwife|chef|baker|tailor|editor|architect|joiner|tiler|mover|guide|barber|hairdresser|secretary"
 )
 _PET = "dog|cat|puppy|kitten|horse|rabbit|parrot|hamster|tortoise"
 _MANY = (
@@ -70,7 +70,8 @@ _MANY = (
     "|cats|customers|users|clients"
 )
 _ONE = re.compile(
-    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
+    rf"\b(?P<noun>(?:[Mm]y|[Oo]ur|[Tt]he(?= (?:{_ANYBODY})\b)) (?:[a-z-]+ )?(?:(?P<she>{_HERS})|(?P<he>{_HIS})"
+    rf"|(?P<any>{_ANYBODY})|(?P<pet>{_PET})"
     rf"|(?P<many>{_MANY}))"
     rf"(?![\w-])(?:,? (?P<name>[A-Z][\w'’-]+))?)"
 )
@@ -80,7 +81,8 @@ _NAMED = re.compile(
 )
 _THING = re.compile(
     r"^(?:(?P<det>[Mm]y|[Oo]ur|[Tt]he) )(?P<noun>(?:[a-z][\w-]* ){0,2}?[a-z][\w-]*|[A-Z]\w+)(?= (?:is|was|has|had|runs"
-    r"|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got)\b)"
+    r"|lives|leaks|starts|crashes|crashed|needs|works|uses|died|broke|arrived|keeps|shows|got|weighs|costs|holds|seats|closes|opens"
+    r"|comes|goes|takes|arrives|ends|expires|belongs|stands|sits|makes|weighs)\b)"
 )
 _PRONOUN = re.compile(
     r"(?P<subject>she|he|they|it)(?P<short>'s|'re|'ll|'ve|'d)?\b|(?P<owner>her|his|their|its)\b(?=\s+[a-z])",
@@ -123,13 +125,26 @@ class Referent(NamedTuple):
 def list_referents(text: str) -> list[Referent]:
     """Return the people and things of a sentence that a pronoun of the next one may mean."""
     text = text[:600]
-    found = [Referent(_uncapitalize(match["noun"]), _find_sort(match)) for match in _ONE.finditer(text)]
+    found = [Referent(_uncapitalize(_add_name(match, text)), _find_sort(match)) for match in _ONE.finditer(text)]
     covered = " ".join(one.noun for one in found)
     names = [match["name"] for match in _NAMED.finditer(text)]
     found += [Referent(name, "name") for name in names if name.split()[0] not in _NOT_NAMES and name not in covered]
     if not found and (match := _THING.match(text)):
         found.append(Referent(f"{match['det'].lower()} {match['noun']}", "thing"))
     return found
+
+
+_IS_NAMED = re.compile(
+    r" is (?:(?:called|named) (?P<called>[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)|(?P<titled>(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof"
+    r"|Don|Doña|Frau|Herr|Señor|Señora"
+    r"|Madame)\.? )[A-Z][\w'’-]+|[A-Z][\w'’-]+ [A-Z][\w'’-]+))(?=[,.;!]|\Z| and\b)"
+)
+
+
+def _add_name(match: re.Match[str], text: str) -> str:
+    """Return "my caterer Doña Petra" for "my caterer is Doña Petra"."""
+    named = None if match["name"] else _IS_NAMED.match(text, match.end("noun"))
+    return f"{match['noun']} {named['called'] or named['titled']}" if named else match["noun"]
 
 
 def _find_sort(match: re.Match[str]) -> str:

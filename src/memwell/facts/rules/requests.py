@@ -63,6 +63,7 @@ _IS = re.compile(
 )
 _FIRST = re.compile(r"[a-z]+(?:-[a-z]+)?", re.IGNORECASE)
 _YOU = re.compile(r"\byou\b|\byou'", re.IGNORECASE)
+_YOUR = re.compile(r"\byour\b", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"^(?:I|we|he|she|it|they|you|this|that|there|my|our|his|her|their)\b(?!\s+(?:want|need|would like|prefer) you\b)",
     re.IGNORECASE,
@@ -149,6 +150,8 @@ def phrase_request(text: str, scene: Scene) -> str:
     words = _strip(text)
     opening = _OPENS_WITH_TIME.match(words)
     wish = _to_wish(words[opening.end() :] if opening else words)
+    if wish and wish.startswith("I want the assistant"):
+        wish = _YOUR.sub("its", wish)
     if wish is None or _YOU.search(wish.replace("I want you", "")):
         words = strip_quotation_marks(text)
         return f'{who.name} wants: "{words[:1].upper()}{words[1:].rstrip("!. ")}."'

@@ -94,6 +94,8 @@ _CHAT = re.compile(
     |quick|short)\ (?:update|question|thing)|update
     |change\ of\ plans?|last\ thing|one\ (?:more\ |last\ )?thing|one\ more|another\ thing|by\ the\ way|and\ yes|and|so
     |well|anyway|correct|exactly|true
+    |(?:(?:oh|ah)\ )?(?:sorry,?\ )?(?:i\ )?(?:should(?:\ have|'?ve)|forgot\ to)\ (?:said|say|mentioned?|told?\ you
+    |tell\ you|added|add)
     |can'?t|cannot|dunno|thanks|thank\ you|ty|thx|cheers|great\ news|bad\ news|good\ news|sounds\ good|works\ for\ me
     |will\ do|got\ it|makes\ sense|no\ problem|no\ worries|super)\s*[,!.:;–—-]+\s*
     |(?:btw|fyi|ok|okay|lol|haha+|ugh|hm+|hi|hey|yo|oh|ah|also|and|oh\ and|ps|hiya|nah|yep|yeah|good\ but|ok\ but
@@ -199,10 +201,24 @@ _NOT_A_TRAIT = word_set(
 _NOT_OWN_TRAITS = frozenset({"gluten-free bread", "gluten-free pasta", "lactose free", "blind spot", "vegan cheese"})
 
 
+_FORGOTTEN = re.compile(
+    r"(?:i )?(?:should(?: have|'ve| of)(?: already)? (?:said|mentioned|added|told you)|forgot to (?:say|mention|add|tell you)"
+    r"|should (?:also )?(?:add|mention|say)|(?:need|have|want) to add|haven't (?:said|mentioned))"
+    r"(?: (?:that|before|earlier|already|this))*\s*[,:–-]*\s*(?=(?:i|i'\w+|my|we|we'\w+|our|the|there)\b)",
+    re.IGNORECASE,
+)
+"""Words before something that the speaker forgot to say."""
+
+
+def _strip_forgotten(sentence: str) -> str:
+    forgotten = _FORGOTTEN.match(sentence)
+    return sentence[forgotten.end() :] if forgotten else sentence
+
+
 def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
-    """Remove interjections, thanks, "you know", and the name of the listener from a sentence."""
+    """Remove interjections, thanks, "you know", "I forgot to say", and the name of the listener from a sentence."""
     for _ in range(MAX_LEADS):
-        shorter = _strip_name(_strip_interjection(sentence), names)
+        shorter = _strip_forgotten(_strip_name(_strip_interjection(sentence), names))
         if shorter == sentence:
             break
         sentence = shorter
@@ -214,8 +230,29 @@ def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
     return sentence
 
 
+_NEW_VALUE = re.compile(
+    r"(?:here(?:'s| is) )?(?:(?:my|our|the) )?(?P<new>new )?(?P<noun>[a-z-]+(?: [a-z-]+){0,2}?)\s*(?::|="
+    r"|\s[–-])\s+(?P<value>[^\s:].*)",
+    re.IGNORECASE,
+)
+_IS_CLAUSE = re.compile(r"(?:I|we|my|our|it|that|this|there|he|she|they)\b", re.IGNORECASE)
+_OWN_DATA = word_set(
+    "email e-mail mail phone number telephone mobile cell address postcode zip iban username handle birthday title diet allergies"
+)
+_DOWN_TO = re.compile(r"(?:now |back )?(?:down|up) to (?=\w*\d|[a-z]+ [a-z]+)", re.IGNORECASE)
+
+
 def add_subject(sentence: str) -> str:
-    """Add an omitted "I" or "I am": "Went to Rome" becomes "I went to Rome"."""
+    """Add an omitted "I", "I am" or "my": "Went to Rome" becomes "I went to Rome", and "New email: …" "My new email is …"."""
+    stated = _NEW_VALUE.fullmatch(sentence)
+    if (
+        stated
+        and _IS_CLAUSE.match(stated["value"]) is None
+        and (stated["new"] or stated["noun"].lower().split()[-1] in _OWN_DATA)
+    ):
+        return f"My {(stated['new'] or '').lower()}{stated['noun'].lower()} is {stated['value']}"
+    if _DOWN_TO.match(sentence):
+        return f"I am {sentence[:1].lower()}{sentence[1:]}"
     match = _FIRST_WORDS.match(sentence)
     if match is None:
         return sentence
@@ -282,8 +319,16 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             r"\bmy (?:\w+ )?(?:name|birthday|age|job|address|phone|number|email|title|nationality|hometown|pronouns|diet)\b",
             rf"{_AM} (?:an? (?!bit|little|lot|huge fan|big fan|fan)|\d|from |born|allergic|intolerant|vegan|vegetarian)",
             rf"{_AM} (?:married|single|divorced|engaged|pregnant|retired|unemployed|based in|gay|lesbian|bi|trans\w*)\b",
-            rf"{_AM} (?:deaf|blind|diabetic|celiac|coeliac|left-handed|lactose)\b",
+            (
+                rf"{_AM} (?:deaf|blind|diabetic|asthmatic|epileptic|dyslexic|autistic|an(?:a)?emic|bipolar|hypertensive"
+                r"|colou?r-?blind|teetotal|widowed|celiac|coeliac|left-handed|lactose)\b"
+            ),
             rf"{_AM} (?:(?:afraid|scared|terrified) of|dating|learning|studying|training for|working (?:at|for|as|in))\b",
+            (
+                rf"\bI{_MAYBE} take (?!(?:it|that|this|them|care|note|your|the|an?|my|up|over|back|part|time|pictures"
+                r"|photos)\b)[a-z]"
+            ),
+            rf"{_AM} with (?-i:[A-Z])\w",
             rf"\bI{_MAYBE} (?:play|drive|teach|smoke|drink|eat|wear|collect|practi[sc]e|coach|volunteer|commute)\b",
             rf"{_SELF}{_MAYBE} (?:live|lived|work(?:ed)? (?:at|for|as|in)|study|studied|grew up|come from|speak)\b",
             rf"{_SELF}{_MAYBE} (?:turned \d+|suffer|was born|moved)\b",
