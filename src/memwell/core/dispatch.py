@@ -10,6 +10,7 @@ import operator
 import os
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, TypeVarTuple
 
 import msgspec
@@ -217,11 +218,16 @@ def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, k
 
 
 def _list_given(value: Any) -> Any:
-    """Return a request without the fields that are null, so that a field of a later version does not change it."""
+    """Return a request without the fields that are omitted, so that a field of a later version does not change it."""
     if isinstance(value, msgspec.Struct):
-        pairs = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        return {name: _list_given(one) for name, one in pairs if one is not None}
+        pairs = ((field, getattr(value, field.name)) for field in _list_fields(type(value)))
+        return {field.name: _list_given(one) for field, one in pairs if one is not field.default}
     return [_list_given(one) for one in value] if isinstance(value, list) else value
+
+
+@cache
+def _list_fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def mark_once(operation: Operation, what: str) -> Mark:
