@@ -698,9 +698,9 @@ def test_recalled_memory_is_not_summed_up_again() -> None:
 
 
 def test_essentials_outlive_many_summaries() -> None:
-    text = summarise(said("I'm allergic to penicillin.", "We decided to host everything in Frankfurt."), 200)
+    text = summarise(said("I'm allergic to penicillin.", "We decided to host everything in Frankfurt."), 220)
     for name in ("travel", "bug hunt", "friends", "junk", "support", "notes"):
-        text = summarise([Line(text, summary=True), *lines(TALKS[name].told)], 200)
+        text = summarise([Line(text, summary=True), *lines(TALKS[name].told)], 220)
     assert "User: I'm allergic to penicillin. We decided to host everything in Frankfurt." in text
     assert "Note: Correction: Carla owns the billing service since May, not Anna." in text
 

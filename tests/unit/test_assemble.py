@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,27 +174,3 @@ def test_the_budget_is_never_exceeded_and_nothing_is_lost(
     fences = re.findall(r"^<memory |^</memory ", context.text, re.MULTILINE)
     assert context.text.count("<") == len(fences)
     assert fences == ["<memory ", "</memory "] * (len(fences) // 2)
-
-
-@settings(max_examples=examples(300, chaos=1_000), deadline=None, database=None)
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_more_text_never_takes_fewer_tokens_and_lines_add_up(one: str, other: str) -> None:
-    assert estimate_tokens(one) <= estimate_tokens(one + other)
-    assert estimate_tokens(f"{one}\n{other}") <= estimate_tokens(one) + 1 + estimate_tokens(other)
-
-
-@cases(
-    ("text", "least"),
-    [("The user lives in Porto.", 6), ("我住在上海。", 6), ("3f78685", 5), ("😀", 2), ("저는 서울", 6)],
-)
-def test_tokens_are_rather_guessed_too_high(text: str, least: int) -> None:
-    assert least <= estimate_tokens(text) <= 4 * least
-
-
-@settings(max_examples=examples(500, chaos=2_000), deadline=None, database=None)
-@given(st.text("abB  \t\n1.é漢😀한а", max_size=60))
-def test_a_text_has_as_many_tokens_in_parts(text: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        whole = estimate_tokens(text)
-        patch.setattr("memwell.text.tokens._PART", 5)
-        assert estimate_tokens(text) == whole
