@@ -7,8 +7,8 @@ a long word is mostly one token, from Italian, where it has two or three.
 
 The costs are fitted to o200k, the tokenizer of the newer models of OpenAI. The estimate is within a tenth of it for texts in
 English, German, French, Spanish, Portuguese, Italian and Dutch, and for Markdown, Python, JSON and logs; within 15 % for Russian,
-Arabic, Hindi, Chinese, Japanese and Korean. Base64, digits, rare symbols, emoji and other noise are at most 15 % too low. What the
-costs are not fitted to may be lower: other languages by a quarter, and random letters of other alphabets by more than half.
+Arabic, Hindi, Chinese, Japanese and Korean. Base64, digits, rare symbols and emoji are at most 15 % too low. What the costs are
+not fitted to may be lower: other languages by a quarter, rare ones by more, and random letters of other alphabets by half.
 
 A longer text never has fewer tokens, and lines together never have more than the sum of the single lines with their line ends,
 so a budget can be kept by adding up. Therefore nothing but the piece itself decides about its cost, and a piece that grows never
