@@ -121,7 +121,7 @@ class EventLog:
             self._notify()
 
     def cancel(self) -> None:
-        """End the log of a run that was cancelled. The run stops when it looks here, and is told if it waits for a model."""
+        """End the log of a run that was cancelled. The run stops when it looks here; if it waits for a model, the wait ends."""
         self.is_cancelled = True
         self.add(RunEvent(kind="run", run=self.run_id, state="cancelled", error=CANCELLED_MESSAGE))
 
